@@ -74,8 +74,8 @@ def compare(
         about = {"config": config_words(root)}
     elif prompt is not None or batch is not None:
         raise UsageError("prompt and batch make the input of a language model; give tokens=True too")
-    told: dict[str, Any] = {"mode": mode, "backward": backward, "dry": dry, "about": about}
-    run = run_once(root, given, kwargs, ops=True, unfused=True, **told)
+    options: dict[str, Any] = {"mode": mode, "backward": backward, "dry": dry, "about": about}
+    run = run_once(root, given, kwargs, ops=True, unfused=True, **options)
     if run.error is not None or run.model is None:
         run.reraise()
     in_tokens = (bool(tokens), prompt is not None or not made_up)

@@ -256,11 +256,11 @@ def explain(error: BaseException, report: Report, failure: str | None, root: Any
     allows that."""
     with suppress(Exception):
         error.lamina_report = report  # type: ignore[attr-defined]
-    told = [f"{failure}\n{report}"] if failure else []
+    lines = [f"{failure}\n{report}"] if failure else []
     if (advice := advise(error, PYTHON, raised_in(root, report.rows))) is not None:
-        told.append(advice)
+        lines.append(advice)
     with suppress(Exception):
-        for text in told:
+        for text in lines:
             error.add_note(f"lamina: {text}")
 
 
@@ -323,7 +323,7 @@ class Capture:
             self._stages.open()
         return self
 
-    def _told(self) -> bool:
+    def _says_not_called(self) -> bool:
         """True if the totals say already that nothing was called."""
         assert self._model is not None
         return NOT_CALLED in self._model.costs().gaps()
@@ -342,7 +342,7 @@ class Capture:
         puts: list[Callable[[], None]] = []  # restore generators: describing a module may run user code
         try:
             self._model = opened.model(lambda: puts.append(state_of_generators()))
-            if self._has_report and not (self._again or self._model.events()) and not self._told():
+            if self._has_report and not (self._again or self._model.events()) and not self._says_not_called():
                 self._model.add_note(NOT_CALLED)
         finally:
             for put in puts:

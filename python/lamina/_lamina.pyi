@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol, Self, TypedDict, final, type_check_on
 _State = Literal["exact", "at least", "unknown"]
 _Count = tuple[int, _State]
 # None: the rule decides. "omit": the layer is left out. Missing or None: that number is unknown.
-_Told = Literal["omit"] | Mapping[str, int | _Count | None] | tuple[int | _Count | None, ...] | None
+_Counts = Literal["omit"] | Mapping[str, int | _Count | None] | tuple[int | _Count | None, ...] | None
 
 @type_check_only
 class _Writer(Protocol):
@@ -233,7 +233,7 @@ class Model:
         self,
         convention: str | None = None,
         released: bool = False,
-        custom: Callable[[int], _Told] | None = None,
+        custom: Callable[[int], _Counts] | None = None,
         own: list[tuple[str, dict[str, str], bool]] | None = None,
         ask: Callable[..., dict[str, int | tuple[int, str] | None]] | None = None,
     ) -> Costs: ...
@@ -276,7 +276,7 @@ class Model:
 class Tokens:
     """A run of a language model in tokens."""
 
-    def told(self) -> dict[str, Any]: ...
+    def as_dict(self) -> dict[str, Any]: ...
     def bound(self, peak: str, measure: Callable[[str, int], tuple[float, float]], /) -> dict[str, Any]: ...
     def cache_at(self, tokens: int, batch: int, /) -> _Count: ...
     def capacity(self, memory: int, /) -> dict[str, Any]: ...
@@ -298,7 +298,7 @@ class Ranks:
         layers: Callable[[list[int], list[int], int, int], Any] | None,
         /,
     ) -> None: ...
-    def told(self) -> dict[str, Any]: ...
+    def as_dict(self) -> dict[str, Any]: ...
 
 @final
 class Table:

@@ -95,7 +95,7 @@ class Asked:
         self.given = dict(inputs or {})
         ids = self.given.get("decoder_input_ids" if self.how.decoder else "input_ids")
         length = None if ids is None else ids.shape[1]
-        self.told = (prompt is not None or length is not None, new is not None)
+        self.given_sizes = (prompt is not None or length is not None, new is not None)
         self.prompt, self.new = prompt or length or PROMPT, new or NEW
         self.batch = batch if ids is None else ids.shape[0]
         self.root, self.outer = root, around(root)
@@ -137,7 +137,7 @@ class Asked:
                 costs = self._costs(wanted, time)
             if wanted["tells"] and costs is not None:
                 sizes = (self.prompt, self.new, self.batch)
-                found = _lamina.tokens(costs, longer, followed, NAME, sizes, (*self.told, True))
+                found = _lamina.tokens(costs, longer, followed, NAME, sizes, (*self.given_sizes, True))
         assert found is not None
         return found
 
@@ -172,8 +172,8 @@ class Asked:
         batch, given = (1, {}) if which in ("lengths", "own") else (self.batch, self.given)
         wanted = sequences(self.how, which, self.prompt, self.new, longest)
         inputs = inputs_of(self.root, self.how, batch, given, wanted)
-        told = {"of": NAME, "prompt": self.prompt, "new": self.new, "batch": self.batch}
-        facts = {**(about or {}), **{f"tokens_{name}": str(value) for name, value in told.items()}}
+        labels = {"of": NAME, "prompt": self.prompt, "new": self.new, "batch": self.batch}
+        facts = {**(about or {}), **{f"tokens_{name}": str(value) for name, value in labels.items()}}
         how: dict[str, Any] = {
             "dry": dry,
             "dtype": self.dtype,

@@ -103,7 +103,7 @@ class StepMeter:
         self._capture: Capture | None = None
         self._begun = 0.0
         self._recording = False
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._leave: Callable[[], object] | None = None  # ends following the optimizers
         self.metrics: dict[str, float] = {}
         self.first_bad: str | None = None
@@ -219,8 +219,8 @@ class StepMeter:
             none = first.input or first.path is None  # the NaN was in an input, or in no layer's result
             self.first_bad = "(no layer)" if none else first.path or "(the model)"
             metrics[f"lamina/first_bad/{self.first_bad}"] = 1.0
-            if self.first_bad not in self._told and sys.stderr is not None:
-                self._told.add(self.first_bad)
+            if self.first_bad not in self._reported and sys.stderr is not None:
+                self._reported.add(self.first_bad)
                 sys.stderr.write(f"lamina: step {self._schedule.calls}: {report.health.sentence}\n")
         return metrics
 

@@ -54,7 +54,7 @@ lam_status lam_recording_sqlite(lam_sqlite *out, lam_error *e) {
 
 typedef struct copy {
     lmi_sqlite_calls calls;
-    lam_sqlite told;
+    lam_sqlite info;
 } copy;
 static _Atomic(const copy *) found;
 static _Atomic(lmi_sqlite_host) asked;
@@ -126,7 +126,7 @@ static lam_status look(copy *to, lam_error *e) {
                             "nor a %s was found; " WHAT_TO_DO,
                             names[0]);
     }
-    return tell_of(&to->told, to->calls.libversion, to->calls.libversion_number(), whose, e);
+    return tell_of(&to->info, to->calls.libversion, to->calls.libversion_number(), whose, e);
 }
 
 /* Two threads may search at the same time; both find the same copy, and the first table is kept. */
@@ -146,7 +146,7 @@ lam_status lam_recording_sqlite(lam_sqlite *out, lam_error *e) {
         else
             free(mine);
     }
-    *out = it->told;
+    *out = it->info;
     return LAM_OK;
 }
 

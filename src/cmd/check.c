@@ -13,7 +13,7 @@ typedef struct session {
     const lmi_args *own; /* the options of the command line */
     lmi_vec checks;      /* lam_check * */
     int code;            /* the worst so far */
-    bool is_told;        /* the file of the checks has been printed */
+    bool is_printed;     /* the file of the checks has been printed */
 } session;
 
 static void worsen(session *s, int code) {
@@ -138,8 +138,8 @@ static lam_status run_model(session *s, const char *name, const lam_budget *b, l
 }
 
 /* Sets the error of an option that is wrong; the function that read it has printed why. */
-static lam_status told_above(lam_error *e, bool *told) {
-    *told = true;
+static lam_status printed_above(lam_error *e, bool *printed) {
+    *printed = true;
     return lmi_fail(e, LAM_USAGE, NULL, "its options are wrong; the error stream says how");
 }
 
@@ -227,11 +227,11 @@ static lam_status run_recorded(session *s, source of, const char *name, const la
 /* -- limits ------------------------------------------------------------------------------------ */
 
 /* Reads the limits, and turns on the measurements that they need. */
-static lam_status prepare(session *s, lam_budget *b, bool *told, lam_error *e) {
+static lam_status prepare(session *s, lam_budget *b, bool *printed, lam_error *e) {
     lmi_args *a = &s->c->args;
     if (lmi_is_no_run(s->c, a->operands[0]) || !lmi_file_takes(s->c, a->operands[0]))
-        return told_above(e, told);
-    if (saved_to(s) && !may_replace(s->c, saved_to(s), report_begins)) return told_above(e, told);
+        return printed_above(e, printed);
+    if (saved_to(s) && !may_replace(s->c, saved_to(s), report_begins)) return printed_above(e, printed);
     lam_status status = read_budget(s, b, e);
     if (status != LAM_OK) return status;
     lam_budget_needs needs = lam_budget_wants(b);
@@ -244,22 +244,22 @@ static lam_status prepare(session *s, lam_budget *b, bool *told, lam_error *e) {
                         "there is nothing to hold it against; give --max macs=2G, --baseline FILE, or --save "
                         "FILE, which makes one");
     LAM_TRY(fits_tokens(a, needs.tokens, e));
-    if (needs.tokens) return lmi_rules_wanted(s->c) == LMI_EXIT_OK ? LAM_OK : told_above(e, told);
+    if (needs.tokens) return lmi_rules_wanted(s->c) == LMI_EXIT_OK ? LAM_OK : printed_above(e, printed);
     a->live.backward = a->live.backward || needs.backward;
     a->live.time = a->live.time || needs.time || a->live.repeats;
     a->live.memory = a->live.memory || needs.memory;
     bool fits = lmi_convention_fits(s->c, a->convention) && lmi_rules_wanted(s->c) == LMI_EXIT_OK;
-    return fits ? LAM_OK : told_above(e, told);
+    return fits ? LAM_OK : printed_above(e, printed);
 }
 
-static lam_status check_source(session *s, const char *name, lam_budget *b, bool *told, lam_error *e) {
+static lam_status check_source(session *s, const char *name, lam_budget *b, bool *printed, lam_error *e) {
     const source of = source_of(&s->c->args);
-    if (!are_together(s->c, of)) return told_above(e, told);
+    if (!are_together(s->c, of)) return printed_above(e, printed);
     if (of != OF_MODEL) {
         LAM_TRY(prepare_recorded(s, of, b, e));
         return run_recorded(s, of, name, b, e);
     }
-    LAM_TRY(prepare(s, b, told, e));
+    LAM_TRY(prepare(s, b, printed, e));
     return (lam_budget_wants(b).tokens ? run_tokens : run_model)(s, name, b, e);
 }
 
@@ -269,15 +269,15 @@ static void check_target(session *s, bool alone) {
     const char *name = a->operands[0];
     lam_budget *b = NULL;
     lam_error e = {.at = -1};
-    bool told = false;
+    bool printed = false;
     if (a->n_operands > 1) {
         snprintf(several, sizeof several, "%s and %d more", name, (int)a->n_operands - 1);
         name = several;
     }
     lam_status status = lam_budget_new(&b, &e);
-    if (status == LAM_OK) status = check_source(s, name, b, &told, &e);
+    if (status == LAM_OK) status = check_source(s, name, b, &printed, &e);
     if (status != LAM_OK) {
-        if (alone && !told) lmi_complain_of(s->c, &e, status);
+        if (alone && !printed) lmi_complain_of(s->c, &e, status);
         fail(s, name, &e, lmi_exit_code(status));
     }
     lam_budget_free(b);
@@ -289,18 +289,18 @@ static lam_status take_check(void *to, const char *file, int argc, const char *c
     session *s = to;
     lmi_cli *c = s->c;
     lam_error e = {0};
-    bool told;
+    bool printed;
     c->args = lmi_no_args();
     c->args.force = s->own->force;
     c->args.output = s->own->output;
-    if (is_text(s->own) && !s->is_told) lmi_say(c, "checks of %s\n", file);
-    s->is_told = true;
+    if (is_text(s->own) && !s->is_printed) lmi_say(c, "checks of %s\n", file);
+    s->is_printed = true;
     c->args.operands = calloc((size_t)argc + 1, sizeof *c->args.operands);
     bool parsed = c->args.operands && lmi_parse(c, argc, argv, 0) && c->args.n_operands > 0;
     if (parsed) {
         check_target(s, false);
     } else {
-        told_above(&e, &told);
+        printed_above(&e, &printed);
         fail(s, file, &e, LMI_EXIT_USAGE);
     }
     free(c->args.operands);
@@ -359,8 +359,8 @@ static void write_all(session *s) {
     lam_check *const *first = s->checks.data;
     const lmi_args *a = s->own;
     lam_error e = {0};
-    bool told = a->n_operands && is_text(a) && lam_check_verdict(*first) == LAM_CHECK_FAILED;
-    if (!told) worsen(s, lmi_written(c, &e, write_as(s, a->format, c->out, &e), LMI_EXIT_OK));
+    bool printed = a->n_operands && is_text(a) && lam_check_verdict(*first) == LAM_CHECK_FAILED;
+    if (!printed) worsen(s, lmi_written(c, &e, write_as(s, a->format, c->out, &e), LMI_EXIT_OK));
     if (a->github) write_github(s);
     if (a->junit) write_junit(s);
 }

@@ -102,10 +102,10 @@ static lam_status checks(void *self, lam_take_check take, void *to, lam_error *e
 }
 
 /* A variable takes precedence over the terminal's own size. */
-static int32_t size_by(const char *variable, int32_t told) {
+static int32_t size_by(const char *variable, int32_t measured) {
     const char *text = getenv(variable);
     long n = text ? strtol(text, NULL, 10) : 0;
-    return n > 0 && n < 10000 ? (int32_t)n : told;
+    return n > 0 && n < 10000 ? (int32_t)n : measured;
 }
 
 int main(int argc, char **argv) {

@@ -44,16 +44,16 @@ static lam_status run(lmi_cli *c, const lam_token_run *how, int64_t longest, lam
 }
 
 /* The sizes that the host generated with, which the run tells. */
-static int64_t told(const lam_model *m, const char *name) {
+static int64_t asked_for(const lam_model *m, const char *name) {
     const char *text = lam_model_told(m, name);
     return text ? strtoll(text, NULL, 10) : 0;
 }
 
 static lam_status read(const lmi_cli *c, lmi_generated *g, lam_error *e) {
     const lam_token_options o = {.path = lam_model_told(g->m, "tokens_of"),
-                                 .prompt = told(g->m, "tokens_prompt"),
-                                 .fresh = told(g->m, "tokens_new"),
-                                 .batch = told(g->m, "tokens_batch"),
+                                 .prompt = asked_for(g->m, "tokens_prompt"),
+                                 .fresh = asked_for(g->m, "tokens_new"),
+                                 .batch = asked_for(g->m, "tokens_batch"),
                                  .given_prompt = c->args.live.prompt > 0,
                                  .given_fresh = c->args.live.fresh > 0,
                                  .sampled = true,

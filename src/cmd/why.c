@@ -91,7 +91,7 @@ static lam_status put_text(void *to, const char *bytes, size_t n) {
 
 static int explain(lmi_cli *c, const lam_model *m, lam_costs *costs, lam_error *e) {
     const char *layer = c->args.operands[1];
-    int32_t place = lam_model_find(m, strcmp(layer, ".") == 0 ? "" : layer), told = 0, left = 0;
+    int32_t place = lam_model_find(m, strcmp(layer, ".") == 0 ? "" : layer), n_shown = 0, left = 0;
     lam_why first;
     if (place < 0) return no_such_layer(c, m, layer);
     /* Rows are computed on first use; running out of memory is reported here. */
@@ -102,16 +102,16 @@ static int explain(lmi_cli *c, const lam_model *m, lam_costs *costs, lam_error *
     if (lmi_is_json(&c->args)) return json_why(c, costs, place, e);
     for (int32_t i = 0; i < lam_costs_n_rows(costs); i++) {
         if (lam_costs_row(costs, i)->place != place) continue;
-        left += told == MAX_CALLS;
-        if (told == MAX_CALLS) continue;
+        left += n_shown == MAX_CALLS;
+        if (n_shown == MAX_CALLS) continue;
         const bool ascii = !c->host->out_is_utf8 && !c->args.output;
         lam_status s = lam_why_write(costs, i, c->args.facts, ascii, (lam_sink){put_text, c}, e);
         if (s != LAM_OK) return lmi_complain_of(c, e, s);
-        told++;
+        n_shown++;
     }
     if (left) lmi_say(c, "and %d more calls\n", (int)left);
-    if (told && !c->args.facts) lmi_say(c, "--facts shows each rule's own text and every fact\n");
-    if (told) return LMI_EXIT_OK;
+    if (n_shown && !c->args.facts) lmi_say(c, "--facts shows each rule's own text and every fact\n");
+    if (n_shown) return LMI_EXIT_OK;
     lmi_say(c,
             "%s has no row under this convention: it was not called, or the layer above it counts its work\n",
             layer);

@@ -286,10 +286,10 @@ static lam_status tell_again(lam_builder *b, const lam_op_sig *s, const lam_op_i
 }
 
 /* The signature of the operator that `like` names; NULL if this one shares memory in another way: then
- * `*told` has arguments and results. */
-static lam_status like(lam_builder *b, const lam_op_info **told, lam_op_info *again, const lam_op_sig **out,
+ * `*info` has arguments and results. */
+static lam_status like(lam_builder *b, const lam_op_info **info, lam_op_info *again, const lam_op_sig **out,
                        lam_error *e) {
-    const lam_op_info *o = *told;
+    const lam_op_info *o = *info;
     LAM_TRY(
         lmi_in_range(&b->ops, o->like < 0 ? o->like : o->like - 1, "the operator that another is like", e));
     const lam_op_sig *s = ((const lam_op *)b->ops.data)[o->like - 1].sig;
@@ -300,7 +300,7 @@ static lam_status like(lam_builder *b, const lam_op_info **told, lam_op_info *ag
             return LAM_OK;
         }
         LAM_TRY(tell_again(b, s, o, again, e));
-        *told = o = again;
+        *info = o = again;
     }
     if (s->n_in != o->n_in || s->n_out != o->n_out) return not_like(o, s, e);
     if (s->n_in) LAM_TRY(lmi_needs(o->in, s->name, e));

@@ -210,9 +210,9 @@ static bool conv_axis(const asked *a, const lam_op_arg *x, const lam_op_arg *w, 
                       int64_t *out) {
     int64_t stride, pad, dilation, more, size = x->sizes[i + 2], window = w->sizes[i + 2];
     int32_t n = x->ndim - 2;
-    bool told = entry_of(a, LMI_S_stride, i, n, &stride) && entry_of(a, LMI_S_pad, i, n, &pad) &&
-                entry_of(a, LMI_S_dil, i, n, &dilation) && entry_of(a, LMI_S_outpad, i, n, &more);
-    if (!told) return false;
+    bool known = entry_of(a, LMI_S_stride, i, n, &stride) && entry_of(a, LMI_S_pad, i, n, &pad) &&
+                 entry_of(a, LMI_S_dil, i, n, &dilation) && entry_of(a, LMI_S_outpad, i, n, &more);
+    if (!known) return false;
     if (!transposed) return slide(size, window, stride, pad, dilation, false, out);
     if (stride <= 0 || dilation <= 0 || pad < 0 || size <= 0 || stride > INT32_MAX || size > INT32_MAX ||
         dilation > INT32_MAX || window > INT32_MAX)

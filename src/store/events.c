@@ -131,7 +131,7 @@ static lam_status put(writer *w, const lmi_root *root, const lmi_step *s, const 
                       int64_t n, double unit) {
     if (n < 0) return LAM_OK;
     w->tag.n = 0;
-    lmi_putf(&w->tag, "%s%s/", root->told.name, mode_of(s));
+    lmi_putf(&w->tag, "%s%s/", root->info.name, mode_of(s));
     if (path) lmi_putf(&w->tag, "%s/", *path ? path : "(the model)");
     lmi_put(&w->tag, what);
     return put_scalar(w, s, (double)n / unit);

@@ -25,7 +25,7 @@ typedef struct hours {
 /* The i-th step, the oldest first, if it is one of those that count; else NULL. */
 static const lmi_step *step_at(const lmi_root *root, int64_t i) {
     const lmi_step *s = &root->steps[root->n_steps - 1 - i];
-    const bool warms_up = s->number == 0 && root->told.last > 0;
+    const bool warms_up = s->number == 0 && root->info.last > 0;
     return s->failed || warms_up || s->unix_ns < 0 ? NULL : s;
 }
 
@@ -101,7 +101,7 @@ lam_status lam_recording_hours(const lam_recording *r, int32_t model, int64_t fr
     int32_t *ends = lmi_ends(&r->roots[model]);
     hours h = {.root = &r->roots[model],
                .ends = ends,
-               .device = r->roots[model].told.device_forward_ns.n > 0,
+               .device = r->roots[model].info.device_forward_ns.n > 0,
                .take = take,
                .self = self,
                .e = e};

@@ -85,10 +85,10 @@ static int32_t kinds_of(const base *b) { return b->n_calls > NUMBERS ? 2 : b->n_
 static bool is_uniform(const lmi_root *whole, const lmi_root *kind) {
     for (int64_t i = 0; i < whole->n_steps; i++) {
         const lmi_step *s = &whole->steps[i];
-        bool same = (s->training == 1) == kind->told.training && s->gradients == kind->told.gradients;
-        if (same && lmi_speaks(s) && s->calls != kind->told.least_calls) return false;
+        bool same = (s->training == 1) == kind->info.training && s->gradients == kind->info.gradients;
+        if (same && lmi_speaks(s) && s->calls != kind->info.least_calls) return false;
     }
-    return kind->told.least_calls == kind->told.most_calls;
+    return kind->info.least_calls == kind->info.most_calls;
 }
 
 static void note_calls(lam_recorded_model *m, int64_t calls) {
@@ -132,23 +132,23 @@ static lam_status take(lam_recording *r, const lmi_root *whole, const base *base
                        int32_t nth, bool first, lmi_root *out, lam_error *e) {
     const base *b = &bases[k];
     *out = *whole;
-    out->told.training = b->training == 1;
-    out->told.gradients = (int32_t)b->gradients;
-    out->told.compiled = (int32_t)b->compiled;
-    out->told.went_back = b->went_back;
-    out->told.least_calls = -1;
+    out->info.training = b->training == 1;
+    out->info.gradients = (int32_t)b->gradients;
+    out->info.compiled = (int32_t)b->compiled;
+    out->info.went_back = b->went_back;
+    out->info.least_calls = -1;
     LAM_TRY(take_steps(r, whole, bases, n, k, nth, out, e));
     if (!out->n_steps && n) return LAM_OK;
     LAM_TRY(take_rollups(r, whole, bases, n, k, nth, out, e));
-    const uint64_t places = first ? 0 : (uint64_t)whole->told.n_places;
+    const uint64_t places = first ? 0 : (uint64_t)whole->info.n_places;
     LAM_TRY(lmi_may_take(r, places * sizeof *out->places, e));
     if (!first) out->places = lmi_copy(&r->arena, whole->places, places, sizeof *out->places);
     if (!out->places) return lmi_nomem(e);
     for (int64_t i = 0; i < out->n_steps; i++)
-        if (lmi_speaks(&out->steps[i])) note_calls(&out->told, out->steps[i].calls);
-    for (int64_t i = 0; i < out->n_steps && !out->told.most_calls; i++)
-        note_calls(&out->told, out->steps[i].calls);
-    if (out->told.least_calls < 0) out->told.least_calls = 0;
+        if (lmi_speaks(&out->steps[i])) note_calls(&out->info, out->steps[i].calls);
+    for (int64_t i = 0; i < out->n_steps && !out->info.most_calls; i++)
+        note_calls(&out->info, out->steps[i].calls);
+    if (out->info.least_calls < 0) out->info.least_calls = 0;
     out->uniform = is_uniform(whole, out);
     return LAM_OK;
 }
@@ -179,8 +179,8 @@ static lam_status split(lam_recording *r, const lmi_root *whole, lmi_vec *to, la
     LAM_TRY(take_all(r, whole, to, e));
     for (size_t k = first; k < to->n; k++) {
         lmi_root *kind = lmi_vec_at(to, k);
-        kind->told.kind = (int32_t)(k - first);
-        kind->told.n_kinds = (int32_t)(to->n - first);
+        kind->info.kind = (int32_t)(k - first);
+        kind->info.n_kinds = (int32_t)(to->n - first);
     }
     return LAM_OK;
 }

@@ -11,7 +11,7 @@ enum { MOST_ROWS = 1 << 18 }; /* rows that are in memory at once */
 
 /* See lam_recorded_model. */
 static bool does_count(const lmi_root *root, const lmi_step *s) {
-    return !(s->number == 0 && root->told.last > 0) && !s->failed;
+    return !(s->number == 0 && root->info.last > 0) && !s->failed;
 }
 
 /* -- medians ----------------------------------------------------------------------------------- */
@@ -57,7 +57,7 @@ static lam_middle middle(weighed *of, size_t n) {
 /* -- a root ------------------------------------------------------------------------------------ */
 
 static void note_steps(lmi_root *root) {
-    lam_recorded_model *m = &root->told;
+    lam_recorded_model *m = &root->info;
     m->last = -1;
     for (int64_t i = 0; i < root->n_steps; i++) {
         const lmi_step *s = &root->steps[i];
@@ -78,7 +78,7 @@ static int64_t pace(const lmi_step *newer, const lmi_step *older) {
 /* Nanoseconds from the start of a step to that of the next, if they follow from the time of a call. */
 static int64_t of_calls(const lmi_root *root, int64_t call) {
     int64_t step;
-    if (!root->uniform || call < 0 || lmi_mul_over(call, root->told.least_calls, &step)) return -1;
+    if (!root->uniform || call < 0 || lmi_mul_over(call, root->info.least_calls, &step)) return -1;
     return step <= LMI_MOST ? step : -1;
 }
 
@@ -117,7 +117,7 @@ bool lam_recording_step(const lam_recording *r, int32_t model, int64_t i, lam_re
 }
 
 static void sum_phases(lmi_root *root) {
-    lam_recorded_model *m = &root->told;
+    lam_recorded_model *m = &root->info;
     double weight = 0, whole = 0, processor = 0, ns[LAM_N_STEP_PHASES] = {0};
     bool knows_processor = true;
     for (int k = 0; k < LAM_N_STEP_PHASES; k++) m->phases.ns[k] = -1;
@@ -146,7 +146,7 @@ static void sum_phases(lmi_root *root) {
 }
 
 static void sum_health(lmi_root *root) {
-    lam_recorded_model *m = &root->told;
+    lam_recorded_model *m = &root->info;
     m->nonfinite = m->first_bad = -1;
     m->first_bad_step = -1;
     for (int64_t i = 0; i < root->n_steps; i++) {
@@ -163,15 +163,15 @@ static void sum_health(lmi_root *root) {
 static lam_status sum_root(lmi_root *root, lam_error *e) {
     size_t n = (size_t)root->n_steps;
     enum { FORWARD, BACKWARD, STEP, CALL, PEAK, DEVICE_FORWARD, DEVICE_BACKWARD, DEVICE_PEAK, N };
-    lam_recorded_model *told = &root->told;
-    lam_middle *const to[N] = {&told->forward_ns,
-                               &told->backward_ns,
-                               &told->step_ns,
-                               &told->call_ns,
-                               &told->peak_bytes,
-                               &told->device_forward_ns,
-                               &told->device_backward_ns,
-                               &told->device_peak_bytes};
+    lam_recorded_model *info = &root->info;
+    lam_middle *const to[N] = {&info->forward_ns,
+                               &info->backward_ns,
+                               &info->step_ns,
+                               &info->call_ns,
+                               &info->peak_bytes,
+                               &info->device_forward_ns,
+                               &info->device_backward_ns,
+                               &info->device_peak_bytes};
     weighed *values = calloc(n + 1, sizeof *values * N);
     if (!values) return lmi_nomem(e);
     const lmi_step *newer = NULL;
@@ -187,7 +187,7 @@ static lam_status sum_root(lmi_root *root, lam_error *e) {
         k++;
         newer = s;
     }
-    told->n_steps = (int64_t)k;
+    info->n_steps = (int64_t)k;
     for (size_t what = 0; what < N; what++) *to[what] = middle(values + what * n, k);
     sum_health(root);
     sum_phases(root);
@@ -213,7 +213,7 @@ static bool is_read(const lmi_root *root, const lmi_step *s) {
 static bool are_many(const lmi_root *root) {
     int64_t steps = 0;
     for (int64_t i = 0; i < root->n_steps; i++) steps += is_read(root, &root->steps[i]);
-    return root->n_rollups > 0 || steps > MOST_ROWS / (root->told.n_places + 1);
+    return root->n_rollups > 0 || steps > MOST_ROWS / (root->info.n_places + 1);
 }
 
 static lam_status read_rows(const lmi_db *d, const lmi_root *root, sqlite3_stmt *s, const int32_t *ends,
@@ -231,7 +231,7 @@ static lam_status read_rows(const lmi_db *d, const lmi_root *root, sqlite3_stmt 
 static lam_status read_layers(const lmi_db *d, const lmi_root *root, layers *to, lam_error *e) {
     sqlite3_stmt *s;
     to->in_bins = are_many(root);
-    if (to->in_bins) LAM_TRY(lmi_sums_new(&to->sums, root->told.n_places, e));
+    if (to->in_bins) LAM_TRY(lmi_sums_new(&to->sums, root->info.n_places, e));
     const int64_t weight = lmi_weight(root, LMI_MOST);
     for (int64_t i = 0; i < root->n_rollups; i++)
         LAM_TRY(lmi_sums_read(d, &root->rollups[i], weight, &to->sums, e));
@@ -291,13 +291,13 @@ static lam_status sum_layers(lmi_root *root, layers *of, lam_error *e) {
 }
 
 static lam_status sum_places(lam_recording *r, lmi_root *root, lam_error *e) {
-    const bool device = root->told.device_forward_ns.n > 0;
+    const bool device = root->info.device_forward_ns.n > 0;
     layers of = {.in_bins = false};
     lmi_vec_init(&of.rows, sizeof(lmi_measure));
-    for (int32_t i = 0; i < root->told.n_places; i++) root->places[i].nonfinite = -1;
+    for (int32_t i = 0; i < root->info.n_places; i++) root->places[i].nonfinite = -1;
     lam_status s = read_layers(&r->db, root, &of, e);
     if (s == LAM_OK) s = sum_layers(root, &of, e);
-    for (int32_t i = 0; i < root->told.n_places; i++) {
+    for (int32_t i = 0; i < root->info.n_places; i++) {
         lam_recorded_place *p = &root->places[i];
         p->own_ns =
             device ? both(p->device_self_ns, p->device_backward_ns) : both(p->self_ns, p->backward_ns);

@@ -65,7 +65,7 @@ static bool compare(const lmi_root *root, const lmi_step *newer, const lmi_step 
     const int64_t calls = newer->number - older->number, own = older->calls;
     if (older->whole < 0 || own < 1 || calls < FAR * own) return false;
     if (lmi_sub_over(newer->t0_ns, older->t0_ns, &ns) || ns <= older->whole) return false;
-    if (ns / calls > PAUSE * root->told.call_ns.median) return false;
+    if (ns / calls > PAUSE * root->info.call_ns.median) return false;
     *out = (both){(double)older->whole, (double)(ns - older->whole) / (double)(calls - own) * (double)own,
                   (double)calls};
     return true;
@@ -86,7 +86,7 @@ static double spread(const lmi_root *root, double mean) {
 }
 
 void lmi_sum_cost(lmi_root *root) {
-    lam_recorded_model *m = &root->told;
+    lam_recorded_model *m = &root->info;
     const lmi_step *newer = NULL;
     double recorded = 0, between = 0, calls = 0;
     both b;

@@ -149,19 +149,19 @@ lam_status lmi_read_places(lam_recording *r, lmi_root *root, lam_error *e) {
     sqlite3_bind_int64(s, 1, root->id);
     lam_status status = lmi_take_rows(r, s, read_place, root, sizeof(lam_recorded_place), &got, e);
     root->places = got.rows;
-    root->told.n_places = (int32_t)got.n;
-    if (root->told.tree >= 0) return status;
+    root->info.n_places = (int32_t)got.n;
+    if (root->info.tree >= 0) return status;
     uint64_t tree = 0; /* of a file that was written before version 8 */
-    for (int32_t i = 0; status == LAM_OK && i < root->told.n_places; i++)
+    for (int32_t i = 0; status == LAM_OK && i < root->info.n_places; i++)
         tree = lmi_like_layers(tree, root->places[i].path, root->places[i].type);
-    root->told.tree = (int64_t)(tree >> LMI_LIKE_SHIFT);
+    root->info.tree = (int64_t)(tree >> LMI_LIKE_SHIFT);
     return status;
 }
 
 /* -- steps ------------------------------------------------------------------------------------- */
 
 lam_status lmi_read_step(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root, lmi_step *to, lam_error *e) {
-    int64_t most_place = root->told.n_places > 0 ? root->told.n_places - 1 : 0;
+    int64_t most_place = root->info.n_places > 0 ? root->info.n_places - 1 : 0;
     struct column {
         int64_t *to;
         bool may_be_null;
@@ -299,7 +299,7 @@ lam_status lmi_read_layer(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root
                           lmi_measure *out, lam_error *e) {
     LAM_TRY(lmi_db_next(d, s, more, e));
     if (!*more) return LAM_OK;
-    int64_t place, most_place = (int64_t)root->told.n_places - 1;
+    int64_t place, most_place = (int64_t)root->info.n_places - 1;
     int64_t *const to[] = {&out->calls,
                            &out->forward,
                            &out->self,
@@ -331,7 +331,7 @@ int lmi_by_place(const void *a, const void *b) {
 }
 
 int32_t *lmi_ends(const lmi_root *root) {
-    const int32_t n = root->told.n_places;
+    const int32_t n = root->info.n_places;
     int32_t *end = calloc((size_t)n + 1, sizeof *end);
     for (int32_t i = n - 1; end && i >= 0; i--) {
         const int32_t parent = root->places[i].parent;
@@ -389,17 +389,17 @@ lam_status lmi_read_step_rows(const lmi_db *d, sqlite3_stmt *s, const lmi_root *
 static lam_status read_root(lam_recording *r, sqlite3_stmt *s, void *self, const lmi_vec *rows, void *row,
                             lam_error *e) {
     lmi_root *to = row;
-    lam_recorded_model *told = &to->told;
+    lam_recorded_model *info = &to->info;
     (void)self, (void)rows;
     LAM_TRY(lmi_db_int(&r->db, s, 0, false, INT64_MAX, "the key of a model", &to->id, e));
-    LAM_TRY(lmi_db_text(&r->db, s, 1, &r->arena, &told->name, e));
-    LAM_TRY(lmi_db_int(&r->db, s, 2, true, INT64_MAX, "a model's parameters", &told->params, e));
-    LAM_TRY(lmi_db_int(&r->db, s, 3, true, INT64_MAX, "a model's local parameters", &told->local_params, e));
-    LAM_TRY(lmi_db_int(&r->db, s, 4, true, INT64_MAX, "the bytes of parameters", &told->param_bytes, e));
-    LAM_TRY(lmi_db_int(&r->db, s, 5, true, INT64_MAX, "a model's local bytes", &told->local_bytes, e));
-    LAM_TRY(lmi_db_int(&r->db, s, 6, true, INT64_MAX, "a model's logical bytes", &told->logical_bytes, e));
-    LAM_TRY(lmi_db_int(&r->db, s, 7, true, INT64_MAX, "a model's tree", &told->tree, e));
-    return told->name ? LAM_OK : lmi_fail(e, LAM_IO, r->db.file, "it is damaged: a model has no name");
+    LAM_TRY(lmi_db_text(&r->db, s, 1, &r->arena, &info->name, e));
+    LAM_TRY(lmi_db_int(&r->db, s, 2, true, INT64_MAX, "a model's parameters", &info->params, e));
+    LAM_TRY(lmi_db_int(&r->db, s, 3, true, INT64_MAX, "a model's local parameters", &info->local_params, e));
+    LAM_TRY(lmi_db_int(&r->db, s, 4, true, INT64_MAX, "the bytes of parameters", &info->param_bytes, e));
+    LAM_TRY(lmi_db_int(&r->db, s, 5, true, INT64_MAX, "a model's local bytes", &info->local_bytes, e));
+    LAM_TRY(lmi_db_int(&r->db, s, 6, true, INT64_MAX, "a model's logical bytes", &info->logical_bytes, e));
+    LAM_TRY(lmi_db_int(&r->db, s, 7, true, INT64_MAX, "a model's tree", &info->tree, e));
+    return info->name ? LAM_OK : lmi_fail(e, LAM_IO, r->db.file, "it is damaged: a model has no name");
 }
 
 /* A row that refers to no row, or to one that does not exist, would be left out silently. */

@@ -26,7 +26,7 @@ typedef struct lmi_rollup {
 typedef struct lmi_counted lmi_counted; /* a step whose operations were counted (used.c) */
 
 typedef struct lmi_root {
-    lam_recorded_model told;
+    lam_recorded_model info;
     lam_recorded_place *places;
     int64_t id;
     lmi_step *steps; /* newest first; in the arena */

@@ -111,7 +111,7 @@ void lam_recording_free(lam_recording *r) {
 const lam_recorded_run *lam_recording_run(const lam_recording *r) { return &r->run; }
 
 const lam_recorded_model *lam_recording_model(const lam_recording *r, int32_t i) {
-    return i >= 0 && i < r->run.n_models ? &r->roots[i].told : NULL;
+    return i >= 0 && i < r->run.n_models ? &r->roots[i].info : NULL;
 }
 
 const lam_recorded_place *lam_recording_place(const lam_recording *r, int32_t model, int32_t place) {

@@ -9,8 +9,8 @@
 
 #include <stdlib.h>
 
-#define NUMBER(field, told)                                                                                  \
-    { offsetof(lmi_measure, field), offsetof(lam_recorded_place, told) }
+#define NUMBER(field, info)                                                                                  \
+    { offsetof(lmi_measure, field), offsetof(lam_recorded_place, info) }
 const lmi_number lmi_numbers[LMI_N_NUMBERS] = {
     NUMBER(calls, calls),
     NUMBER(forward, forward_ns),
@@ -211,7 +211,7 @@ static lam_status add_growing(rolling *g, const lmi_rollup *of, growing **out, l
     *out = lmi_vec_push(&g->all);
     if (!*out) return lmi_nomem(e);
     (*out)->rollup = *of;
-    return lmi_sums_new(&(*out)->sums, g->root.told.n_places, e);
+    return lmi_sums_new(&(*out)->sums, g->root.info.n_places, e);
 }
 
 static lam_status rollup_of(rolling *g, const lmi_step *s, growing **out, lam_error *e) {

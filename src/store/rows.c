@@ -26,7 +26,7 @@ static lam_status begin_run(lmi_rows *w, const lam_run_info *info, lam_error *e)
 
 lam_status lmi_rows_open(lmi_rows *w, lmi_db *db, const lam_run_info *info, lam_error *e) {
     *w = (lmi_rows){.db = db, .every = info->every};
-    lmi_vec_init(&w->models, sizeof(lmi_told));
+    lmi_vec_init(&w->models, sizeof(lmi_model_rows));
     LAM_TRY(begin_run(w, info, e));
     LAM_TRY(lmi_db_prepare(db, &w->model,
                            "INSERT INTO models (run, root, name, params, local_params, param_bytes,"
@@ -69,25 +69,25 @@ void lmi_rows_close(lmi_rows *w) {
     lmi_db_done(w->seen);
     lmi_db_done(w->pace);
     for (size_t i = 0; i < w->models.n; i++) {
-        lmi_told *told = lmi_vec_at(&w->models, i);
-        for (int k = 0; k < LMI_MODES; k++) lmi_vec_free(&told->of[k].steps);
+        lmi_model_rows *model = lmi_vec_at(&w->models, i);
+        for (int k = 0; k < LMI_MODES; k++) lmi_vec_free(&model->of[k].steps);
     }
     lmi_vec_free(&w->models);
 }
 
 static lam_status put_tree(lmi_rows *w, const lmi_packet *p, lam_error *e) {
-    lmi_told *told = lmi_vec_push(&w->models);
-    if (!told) return lmi_nomem(e);
+    lmi_model_rows *model = lmi_vec_push(&w->models);
+    if (!model) return lmi_nomem(e);
     for (int k = 0; k < LMI_MODES; k++) {
-        told->of[k].parts = 0;
-        lmi_vec_init(&told->of[k].steps, sizeof(lmi_raw));
+        model->of[k].parts = 0;
+        lmi_vec_init(&model->of[k].steps, sizeof(lmi_raw));
     }
     LAM_TRY(lmi_db_put(w->db, w->model, e, "iituuuuuu", w->run, (int64_t)p->root, p->name, p->params,
                        p->local, p->param_bytes, p->local_bytes, p->logical_bytes, p->tree));
-    told->id = sqlite3_last_insert_rowid(w->db->db);
+    model->id = sqlite3_last_insert_rowid(w->db->db);
     for (int32_t i = 0; i < p->n_places; i++) {
         const lmi_place_row *r = &p->places[i];
-        LAM_TRY(lmi_db_put(w->db, w->place, e, "iiuittuu", told->id, (int64_t)i, (int64_t)r->parent,
+        LAM_TRY(lmi_db_put(w->db, w->place, e, "iiuittuu", model->id, (int64_t)i, (int64_t)r->parent,
                            (int64_t)r->depth, r->path, r->type, r->params, r->local));
     }
     return LAM_OK;
@@ -127,10 +127,10 @@ static lam_status put_work(lmi_rows *w, int64_t step, const lmi_packet *p, lam_e
 }
 
 static lam_status put_step(lmi_rows *w, const lmi_packet *p, lam_error *e) {
-    lmi_told *told = lmi_vec_at(&w->models, (size_t)p->model);
-    if (!told) return lmi_fail(e, LAM_RANGE, NULL, "a step of a model that was not told");
+    lmi_model_rows *model = lmi_vec_at(&w->models, (size_t)p->model);
+    if (!model) return lmi_fail(e, LAM_RANGE, NULL, "a step of a model that was not told");
     const int64_t *phase = p->phases;
-    LAM_TRY(lmi_db_put(w->db, w->step, e, "iiiiiiiuuuiutuuuiuuuuuuuuuuuu", told->id, p->number,
+    LAM_TRY(lmi_db_put(w->db, w->step, e, "iiiiiiiuuuiutuuuiuuuuuuuuuuuu", model->id, p->number,
                        yes(p->training), p->unix_ns, p->t0_ns, p->calls, yes(p->failed), p->forward,
                        p->backward, p->peak, yes(p->looked), (int64_t)p->first_bad, p->bad, p->device_forward,
                        p->device_backward, p->device_peak, yes(p->gradients), (int64_t)p->compiled, p->whole,
@@ -138,7 +138,7 @@ static lam_status put_step(lmi_rows *w, const lmi_packet *p, lam_error *e) {
                        phase[LAM_STEP_BACKWARD], phase[LAM_STEP_OPTIMIZER], phase[LAM_STEP_COMM],
                        phase[LAM_STEP_OTHER], p->processor_wait, p->collectives, p->collectives_hash));
     const int64_t step = sqlite3_last_insert_rowid(w->db->db);
-    struct lmi_raws *raws = &told->of[lmi_mode(p->training, p->gradients)];
+    struct lmi_raws *raws = &model->of[lmi_mode(p->training, p->gradients)];
     LAM_TRY(lmi_vec_put(&raws->steps, &(lmi_raw){step, p->unix_ns}, e));
     for (int32_t i = 0; i < p->n_rows; i++) {
         const lmi_measure *r = &p->rows[i];
@@ -148,7 +148,7 @@ static lam_status put_step(lmi_rows *w, const lmi_packet *p, lam_error *e) {
                            r->device_recompute, r->device_retained, r->device_peak, r->regions));
     }
     LAM_TRY(put_work(w, step, p, e));
-    return roll_up(w, told->id, raws, e);
+    return roll_up(w, model->id, raws, e);
 }
 
 lam_status lmi_rows_put(lmi_rows *w, const lmi_packet *p, lam_error *e) {

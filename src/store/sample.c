@@ -314,8 +314,8 @@ lmi_packet *lmi_packet_step(const lam_model *m, const lam_step_info *info) {
     p->work = info->work;
     p->processor_wait = p->whole < 0 || info->processor_wait_ns < 0 ? UNKNOWN : info->processor_wait_ns;
     /* 0 is known only where torch records collectives, or where there can be none. */
-    const bool told = info->alone || info->spans_seen & UINT32_C(1) << LAM_SPAN_COLLECTIVE;
-    p->collectives = told && p->whole >= 0 && info->collectives >= 0 ? info->collectives : UNKNOWN;
+    const bool known = info->alone || info->spans_seen & UINT32_C(1) << LAM_SPAN_COLLECTIVE;
+    p->collectives = known && p->whole >= 0 && info->collectives >= 0 ? info->collectives : UNKNOWN;
     p->collectives_hash = p->collectives < 0 ? UNKNOWN : info->collectives_hash;
     p->rows = all;
     for (int32_t i = 0; i < n; i++) start_row(&all[i], i, info->compiled);

@@ -177,21 +177,21 @@ enum { LMI_RAW = 256, LMI_ROLL_UP = 1024 };
 enum { LMI_MODES = 4 };
 static inline int lmi_mode(bool training, bool gradients) { return (training ? 1 : 0) + (gradients ? 2 : 0); }
 /* A model that is in the file. */
-typedef struct lmi_told {
+typedef struct lmi_model_rows {
     int64_t id;
     struct lmi_raws {
         lmi_vec steps; /* lmi_raw: in no rollup yet */
         int64_t hour;  /* the last one that has rollups */
         int32_t parts; /* how often this was written */
     } of[LMI_MODES];
-} lmi_told;
+} lmi_model_rows;
 /* Statements that write, prepared once. */
 typedef struct lmi_rows {
     lmi_db *db;
     struct sqlite3_stmt *model, *place, *step, *layer, *work, *seen, *pace;
     int64_t run;
     int32_t every;  /* as in lam_run_info */
-    lmi_vec models; /* lmi_told: by lmi_packet.model */
+    lmi_vec models; /* lmi_model_rows: by lmi_packet.model */
 } lmi_rows;
 lam_status lmi_rows_open(lmi_rows *w, lmi_db *db, const lam_run_info *info, lam_error *e);
 void lmi_rows_close(lmi_rows *w);

@@ -73,7 +73,7 @@ lam_status lmi_read_counted(lam_recording *r, lam_error *e) {
 
 /* The next step from index `from` on that is of the root's kind. */
 static const lmi_counted *counted_like(const lmi_root *root, int64_t from) {
-    const lam_recorded_model *m = &root->told;
+    const lam_recorded_model *m = &root->info;
     for (int64_t i = from; i < root->n_counted; i++) {
         const lmi_counted *c = &root->counted[i];
         if (c->training == (m->training ? 1 : 0) && c->gradients == m->gradients &&
@@ -94,7 +94,7 @@ static bool is_usual(const lmi_root *root, const lmi_counted *c) {
 }
 
 void lmi_sum_used(const lam_recording *r, lmi_root *root) {
-    lam_recorded_model *m = &root->told;
+    lam_recorded_model *m = &root->info;
     lam_utilization *u = &m->used;
     const bool differ = m->least_calls < m->most_calls;
     const lmi_counted *c = differ ? NULL : counted_like(root, 0);

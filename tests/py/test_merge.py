@@ -38,7 +38,7 @@ def merge(capsys: pytest.CaptureFixture[str], files: list[str], folder: Path) ->
 
 
 def verdict(folder: Path) -> dict[str, Any]:
-    told: dict[str, Any] = open_run(str(folder)).judged().told()["verdict"]
+    told: dict[str, Any] = open_run(str(folder)).judged().as_dict()["verdict"]
     return told
 
 

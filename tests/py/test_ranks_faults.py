@@ -55,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def verdict(folder: Path) -> dict[str, Any]:
-    told: dict[str, Any] = open_run(str(folder)).judged().told()["verdict"]
+    told: dict[str, Any] = open_run(str(folder)).judged().as_dict()["verdict"]
     return told
 
 

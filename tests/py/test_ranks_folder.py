@@ -25,7 +25,7 @@ TOOL = Path(__file__).parents[2] / "tools/ranks-from-table"
 
 
 def verdict(folder: Path) -> dict[str, Any]:
-    told: dict[str, Any] = open_run(str(folder)).judged().told()["verdict"]
+    told: dict[str, Any] = open_run(str(folder)).judged().as_dict()["verdict"]
     return told
 
 

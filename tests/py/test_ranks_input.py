@@ -24,7 +24,7 @@ def shown(capsys: pytest.CaptureFixture[str], *words: str, verb: str = "show") -
 
 
 def told(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = open_run(str(folder)).judged().told()
+    found: dict[str, Any] = open_run(str(folder)).judged().as_dict()
     return found
 
 

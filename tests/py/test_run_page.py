@@ -81,7 +81,7 @@ def asked(db: Any, query: str) -> list[dict[str, Any]]:
 
 
 def test_the_queries_give_the_numbers(run: Path, tmp_path: Path) -> None:
-    told = open_run(str(run)).judged().told()
+    told = open_run(str(run)).judged().as_dict()
     by = queries(page_of(run, tmp_path))
     assert by.keys() == {"ranks", "steps", "gain", "windows", "nodes", "last", "mfu"}
     db = duckdb.connect()
@@ -130,7 +130,7 @@ def test_the_queries_name_a_node_too(tmp_path: Path) -> None:
     run = tmp_path / "run"
     how = {"slow": "node = 'n01'", "more_us": 15000, "phase": "input", "ranks": 32}
     merge_tables(ranked.write(tmp_path / "tables", layers=False, **how), run)
-    told = open_run(str(run)).judged().told()
+    told = open_run(str(run)).judged().as_dict()
     by = queries(page_of(run, tmp_path))
     db = duckdb.connect()
     for table in ("ranks", "windows"):

@@ -171,7 +171,7 @@ def test_a_model_larger_than_the_memory_is_refused_in_a_sentence(file, monkeypat
         Exception, match=r"needs (more memory|.*alone).* 1\.00 MiB|needs more memory than there is \(1"
     ) as told:
         live.run_target(target, ["1x512"], None, [])
-    assert type(told.value).__name__ == "_TooLargeToldError"
+    assert type(told.value).__name__ == "_TooLargeShownError"
 
 
 def test_what_needs_the_values_of_a_large_tensor_is_built_where_it_fits(file, monkeypatch):

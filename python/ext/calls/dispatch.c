@@ -165,12 +165,12 @@ void lmx_undispatch(lmx_capture *c) {
 
 /* A Ctrl-C during the call is raised at the next line of the program. */
 bool lmx_dispatch_call(lmx_capture *c) {
-    PyObject *told = PyObject_CallMethod(c->watched.mode, "called", "i", c->noted.open);
-    const bool again = told == Py_True;
-    if (!told && !lmx_forgive()) {
+    PyObject *result = PyObject_CallMethod(c->watched.mode, "called", "i", c->noted.open);
+    const bool again = result == Py_True;
+    if (!result && !lmx_forgive()) {
         PyErr_Clear();
         PyErr_SetInterrupt();
     }
-    Py_XDECREF(told);
+    Py_XDECREF(result);
     return again;
 }

@@ -148,10 +148,10 @@ static bool end_counting(lmx_root *r, bool whole) {
     int at_least;
     if (counts != r) return true;
     counts = NULL;
-    PyObject *told = PyObject_CallMethod((PyObject *)r, "counted", "O", whole ? Py_True : Py_False);
+    PyObject *result = PyObject_CallMethod((PyObject *)r, "counted", "O", whole ? Py_True : Py_False);
     const bool ok =
-        told && (!whole || PyArg_ParseTuple(told, "LLpdzzzzz:counted", &flops, &hardware, &at_least, &w->peak,
-                                            &why, &why_peak, &device, &dtype, &peak_of));
+        result && (!whole || PyArg_ParseTuple(result, "LLpdzzzzz:counted", &flops, &hardware, &at_least,
+                                              &w->peak, &why, &why_peak, &device, &dtype, &peak_of));
     if (ok && whole) {
         w->flops = flops;
         w->hardware_flops = hardware;
@@ -163,7 +163,7 @@ static bool end_counting(lmx_root *r, bool whole) {
         copy_text(w->peak_of, sizeof w->peak_of, peak_of);
         r->about.work = w;
     }
-    Py_XDECREF(told);
+    Py_XDECREF(result);
     return ok;
 }
 

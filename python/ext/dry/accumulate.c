@@ -15,9 +15,9 @@ static PyObject *same_memory(lmx_dry *d, PyObject *tensor) {
 
 /* True if only the engine of autograd holds a gradient. */
 static bool is_lone(lmx_dry *d, PyObject *tensor) {
-    PyObject *told = PyObject_CallFunctionObjArgs(d->lone, tensor, NULL);
-    bool lone = told == Py_True;
-    Py_XDECREF(told);
+    PyObject *result = PyObject_CallFunctionObjArgs(d->lone, tensor, NULL);
+    bool lone = result == Py_True;
+    Py_XDECREF(result);
     return lone;
 }
 

@@ -23,10 +23,10 @@ bool lmx_dry_harmless(PyObject *kwargs) {
 bool lmx_dry_ask(lmx_dry *d, PyObject *function, PyObject *args, PyObject *kwargs) {
     const uint64_t question = lmx_repeats_question(d, function, args, kwargs);
     if (!question || lmi_map_get_u64(&d->asked, question) >= 0) return true;
-    PyObject *told = PyObject_CallFunction(d->ask, "OOOOK", function, args, kwargs ? kwargs : Py_None,
-                                           d->elsewhere ? Py_True : Py_False, (unsigned long long)question);
-    if (!told) return false;
-    Py_DECREF(told);
+    PyObject *result = PyObject_CallFunction(d->ask, "OOOOK", function, args, kwargs ? kwargs : Py_None,
+                                             d->elsewhere ? Py_True : Py_False, (unsigned long long)question);
+    if (!result) return false;
+    Py_DECREF(result);
     if (lmi_map_put_u64(&d->asked, question, 1, NULL) == LAM_OK) return true;
     PyErr_NoMemory();
     return false;

@@ -50,12 +50,12 @@ static bool writes(const char *name) {
 }
 
 static bool learn(lmx_dry *d, PyObject *function, entry *out) {
-    PyObject *told = PyObject_CallFunctionObjArgs(d->about, function, NULL);
+    PyObject *result = PyObject_CallFunctionObjArgs(d->about, function, NULL);
     PyObject *callers;
     const char *name;
     int answer, repeats, asks;
-    bool ok = told && PyTuple_Check(told) &&
-              PyArg_ParseTuple(told, "siOip", &name, &answer, &callers, &repeats, &asks);
+    bool ok = result && PyTuple_Check(result) &&
+              PyArg_ParseTuple(result, "siOip", &name, &answer, &callers, &repeats, &asks);
     if (ok)
         *out = (entry){answer == BY_RULE ? lam_shape_rule(name) : -1,
                        lam_workspace_rule(name),
@@ -69,7 +69,7 @@ static bool learn(lmx_dry *d, PyObject *function, entry *out) {
     /* The text lives as long as the entry. */
     if (ok && callers != Py_None)
         ok = PyList_Append(d->held, callers) == 0 && (out->elsewhere = lmx_utf8(callers)) != NULL;
-    Py_XDECREF(told);
+    Py_XDECREF(result);
     return ok;
 }
 
@@ -251,18 +251,18 @@ static bool ask_workspace(lmx_dry *d, const entry *e, PyObject *function, PyObje
     reading r;
     bool read = e->workspace >= 0 && read_positional(&r, d, args);
     bool rough = !read || lam_workspace_rough(e->workspace, r.in, r.n);
-    PyObject *told = PyObject_CallFunctionObjArgs(d->taken, function, args, kwargs ? kwargs : Py_None, out,
-                                                  rough ? Py_False : Py_True, NULL);
-    if (!told) return false;
+    PyObject *result = PyObject_CallFunctionObjArgs(d->taken, function, args, kwargs ? kwargs : Py_None, out,
+                                                    rough ? Py_False : Py_True, NULL);
+    if (!result) return false;
     *noted = (lmx_noted){LAM_TAKEN_UNKNOWN, 0, -1};
-    if (PyTuple_Check(told) && PyTuple_Size(told) == 3 && whole(PyTuple_GetItem(told, 0), &noted->bytes) &&
-        whole(PyTuple_GetItem(told, 1), &noted->left))
-        noted->what = PyTuple_GetItem(told, 2) == Py_True ? LAM_TAKEN_WORKSPACE : LAM_TAKEN_ROUGHLY;
+    if (PyTuple_Check(result) && PyTuple_Size(result) == 3 &&
+        whole(PyTuple_GetItem(result, 0), &noted->bytes) && whole(PyTuple_GetItem(result, 1), &noted->left))
+        noted->what = PyTuple_GetItem(result, 2) == Py_True ? LAM_TAKEN_WORKSPACE : LAM_TAKEN_ROUGHLY;
     if (noted->what == LAM_TAKEN_UNKNOWN && read) {
         noted->what = rough ? LAM_TAKEN_ROUGHLY : LAM_TAKEN_WORKSPACE;
         noted->bytes = lam_workspace(e->workspace, r.in, r.strides, r.n, d->cpu);
     }
-    Py_DECREF(told);
+    Py_DECREF(result);
     return true;
 }
 

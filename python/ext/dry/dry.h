@@ -45,7 +45,7 @@ typedef struct lmx_dry {
     PyObject *chain;     /* list: numbers of the nodes of that view and of its bases */
     int32_t n_cuts;      /* the number of these views with fewer elements than their base */
     PyObject *rebuilt;   /* set: numbers of nodes that differ in a real run; NULL: none */
-    bool rebuilt_told;
+    bool rebuilt_noted;
     PyObject *held; /* list: owns the objects in the maps */
     int32_t op;     /* index of the operator noted last before the answer */
     int64_t turn;   /* of the operator that is answered (ledger.h) */

@@ -127,19 +127,19 @@ static bool is_cut(lmx_dry *d, PyObject *of, PyObject *view) {
 }
 
 static bool wants_gradient(const lmx_dry *d, PyObject *tensor) {
-    PyObject *told = PyObject_GetAttr(tensor, d->st->n_requires_grad);
-    bool yes = told == Py_True;
-    Py_XDECREF(told);
+    PyObject *result = PyObject_GetAttr(tensor, d->st->n_requires_grad);
+    bool yes = result == Py_True;
+    Py_XDECREF(result);
     PyErr_Clear();
     return yes;
 }
 
 /* The result of a function of torch's without arguments. */
 static PyObject *ask_torch(const char *home, const char *function) {
-    PyObject *module = lmx_imported(home), *told = NULL;
-    if (module) told = PyObject_CallMethod(module, function, NULL);
+    PyObject *module = lmx_imported(home), *result = NULL;
+    if (module) result = PyObject_CallMethod(module, function, NULL);
     Py_XDECREF(module);
-    return told;
+    return result;
 }
 
 /* Adds a view to the chain. Its node was made just before this. */
@@ -170,7 +170,7 @@ bool lmx_dry_viewed(lmx_dry *d, PyObject *of, PyObject *view) {
 /* True in the backward of a view that was made again: a real run has new zeros there and one copy to
  * them, which is also the gradient of a single slice. */
 static bool look_at_node(lmx_dry *d) {
-    static const char told[] = "a view was written to in place: the gradient takes another way through it in "
+    static const char note[] = "a view was written to in place: the gradient takes another way through it in "
                                "a dry run, and copies that a real backward makes there are missing from its "
                                "DMAs";
     PyObject *node = ask_torch("torch._C", "_current_autograd_node"), *done = NULL;
@@ -179,8 +179,8 @@ static bool look_at_node(lmx_dry *d) {
     Py_XDECREF(number);
     Py_XDECREF(node);
     if (yes) mark((PyObject *)d, 0, LAM_OP_VALUES);
-    if (yes && !d->rebuilt_told && d->capture) done = PyObject_CallMethod(d->capture, "note", "s", told);
-    d->rebuilt_told = d->rebuilt_told || yes;
+    if (yes && !d->rebuilt_noted && d->capture) done = PyObject_CallMethod(d->capture, "note", "s", note);
+    d->rebuilt_noted = d->rebuilt_noted || yes;
     Py_XDECREF(done);
     return !PyErr_Occurred();
 }

@@ -129,9 +129,9 @@ static bool as_operands(const lmx_operands *r, lam_order order, const lam_result
     for (int32_t i = 1; i < n; i++) {
         int32_t at = i;
         for (int32_t j = i - 1; j >= 0; j--) {
-            int32_t told = compared(r, out, axes[j], axes[at]), axis = axes[j];
-            if (told < 0) break;
-            if (told == 0) continue;
+            int32_t sign = compared(r, out, axes[j], axes[at]), axis = axes[j];
+            if (sign < 0) break;
+            if (sign == 0) continue;
             axes[j] = axes[at];
             axes[at] = axis;
             at = j;

@@ -314,31 +314,31 @@ static PyObject *new_tensor(int32_t device_type, int device, int n, double value
     return tensor;
 }
 
-static bool shows_a_tensor(const lmx_streams *t, int device, bool *told) {
+static bool shows_a_tensor(const lmx_streams *t, int device, bool *known) {
     lmx_said before, with, after;
-    *told = lmx_device_said(t, device, &before);
-    PyObject *tensor = *told ? new_tensor(t->device_type, device, PROOF, 0, "uint8") : NULL;
-    *told = *told && tensor && lmx_device_said(t, device, &with);
+    *known = lmx_device_said(t, device, &before);
+    PyObject *tensor = *known ? new_tensor(t->device_type, device, PROOF, 0, "uint8") : NULL;
+    *known = *known && tensor && lmx_device_said(t, device, &with);
     Py_XDECREF(tensor);
-    *told = *told && lmx_device_said(t, device, &after);
-    return *told && with.now >= before.now + PROOF && with.allocated >= before.allocated + PROOF &&
+    *known = *known && lmx_device_said(t, device, &after);
+    return *known && with.now >= before.now + PROOF && with.allocated >= before.allocated + PROOF &&
            with.peak >= with.now && after.now <= with.now - PROOF && after.freed >= with.freed + PROOF;
 }
 
 bool lmx_device_prove_memory(const lmx_streams *t, int device, char *why, size_t size) {
     lmx_visit visit;
-    bool told;
+    bool known;
     if (t != &cuda.table || cuda.memory_proved) return true;
     if (!begin_proof(t, device, &visit)) {
         snprintf(why, size, "a graph is being recorded");
         return false;
     }
-    cuda.memory_proved = shows_a_tensor(t, device, &told);
+    cuda.memory_proved = shows_a_tensor(t, device, &known);
     lmx_visit_end(t, &visit);
     if (!cuda.memory_proved)
         snprintf(why, size, "%s",
-                 told ? "its allocator did not show a tensor of known size come and go"
-                      : "its allocator does not tell");
+                 known ? "its allocator did not show a tensor of known size come and go"
+                       : "its allocator does not tell");
     return cuda.memory_proved;
 }
 

@@ -104,18 +104,18 @@ static bool meet_inputs(device *d, lmx_capture *c, const lmx_given *given) {
 static int32_t ask(device *d) {
     lmx_said now = {0};
     if (!d->sized || *d->why_said) return -1;
-    bool told = lmx_device_said(d->table, d->index, &now);
+    bool known = lmx_device_said(d->table, d->index, &now);
     pthread_mutex_lock(&d->lock);
     const lam_device_bytes *last = d->said.n ? (const lam_device_bytes *)d->said.data + d->said.n - 1 : NULL;
     if (last && now.allocated < last->allocated) now.allocated = last->allocated;
     if (last && now.freed < last->freed) now.freed = last->freed;
-    lam_device_bytes *at = told ? lmx_vec_push(&d->said, sizeof *at, 1) : NULL;
+    lam_device_bytes *at = known ? lmx_vec_push(&d->said, sizeof *at, 1) : NULL;
     int32_t index = at ? (int32_t)d->said.n - 1 : -1;
     if (at)
         *at = (lam_device_bytes){now.now, now.peak, now.allocated, now.freed, lmx_now_ns()};
     else
         snprintf(d->why_said, sizeof d->why_said, "%s",
-                 told ? "memory ran out" : "its allocator does not tell");
+                 known ? "memory ran out" : "its allocator does not tell");
     pthread_mutex_unlock(&d->lock);
     return index;
 }

@@ -34,25 +34,25 @@ static bool is_enough(lmx_capture *c, PyObject *tell, lam_model *m, PyObject *ra
     PyObject *model = lmx_model_wrap(c->st, m);
     PyObject *done =
         model ? PyObject_CallFunctionObjArgs(tell, model, raised ? raised : Py_None, NULL) : NULL;
-    bool told = done == Py_True;
+    bool enough = done == Py_True;
     Py_XDECREF(done);
     Py_XDECREF(model);
     PyErr_Clear();
-    return told;
+    return enough;
 }
 
 /* Another thread may close the capture while `tell` runs. */
 void lmx_first_failure_tell(lmx_first_failure *t, PyObject *raised) {
-    if (!t->capture || t->told || !(atomic_exchange(&t->seen, false) || raised)) return;
+    if (!t->capture || t->reported || !(atomic_exchange(&t->seen, false) || raised)) return;
     if (t->tries++ >= TRIES && !raised) return;
     lmx_capture *c = t->capture;
     PyObject *tell = t->tell;
     lam_model *m = NULL;
-    t->told = true; /* ignores calls made while `tell` runs */
+    t->reported = true; /* ignores calls made while `tell` runs */
     Py_INCREF((PyObject *)c);
     Py_INCREF(tell);
-    bool told = lmx_describe_so_far(c, t->push, t->self, &m) && is_enough(c, tell, m, raised);
-    if (!told && is_open(t)) t->told = false;
+    bool reported = lmx_describe_so_far(c, t->push, t->self, &m) && is_enough(c, tell, m, raised);
+    if (!reported && is_open(t)) t->reported = false;
     PyErr_Clear();
     Py_DECREF(tell);
     Py_DECREF(c);
@@ -61,7 +61,7 @@ void lmx_first_failure_tell(lmx_first_failure *t, PyObject *raised) {
 static int tell_pending(void *unused) {
     (void)unused;
     for (lmx_first_failure *t = first; t; t = t->next) {
-        if (!t->seen || t->told) continue;
+        if (!t->seen || t->reported) continue;
         lmx_first_failure_tell(t, NULL);
         t = first; /* `tell` may have changed the list */
         if (!t) break;
@@ -71,5 +71,5 @@ static int tell_pending(void *unused) {
 
 /* If Python can't schedule the report, the next call of a module or the end of the capture reports. */
 void lmx_first_failure_call(lmx_first_failure *t) {
-    if (t->tell && !t->told && !atomic_exchange(&t->seen, true)) Py_AddPendingCall(tell_pending, NULL);
+    if (t->tell && !t->reported && !atomic_exchange(&t->seen, true)) Py_AddPendingCall(tell_pending, NULL);
 }

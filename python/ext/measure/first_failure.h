@@ -12,7 +12,7 @@ typedef struct lmx_first_failure {
     lmx_capture *capture;   /* not owned; NULL: it is not open */
     PyObject *tell;         /* tell(model, error) returns true once it has reported; NULL: not requested */
     int32_t tries;          /* the number of calls of `tell` */
-    atomic_bool told, seen; /* seen: something that may be a finding */
+    atomic_bool reported, seen; /* seen: something that may be a finding */
     lam_status (*push)(void *self, lam_builder *b, lam_error *e); /* what was found so far */
     void *self;
 } lmx_first_failure;

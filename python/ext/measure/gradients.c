@@ -54,9 +54,9 @@ bool lmx_gradients_open(lmx_gradients *t, lmx_capture *c, lmx_looker *looker) {
 static PyObject *gradient_of(const lmx_gradients *t, PyObject *tensor, int64_t *version) {
     lmx_state *st = t->capture->st;
     PyObject *grad = PyObject_GetAttr(tensor, st->n_grad);
-    PyObject *told = grad && grad != Py_None ? PyObject_GetAttr(grad, st->n__version) : NULL;
-    *version = told && PyLong_Check(told) ? PyLong_AsLongLong(told) : 0;
-    Py_XDECREF(told);
+    PyObject *result = grad && grad != Py_None ? PyObject_GetAttr(grad, st->n__version) : NULL;
+    *version = result && PyLong_Check(result) ? PyLong_AsLongLong(result) : 0;
+    Py_XDECREF(result);
     PyErr_Clear();
     return grad;
 }

@@ -329,8 +329,8 @@ static bool left(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given 
     }
     visit v = visit_of(h, c, call, LAM_BAD_OUTPUT);
     lmx_finder f = finder_of(c, &v);
-    bool told = lmx_find(&f, result, 0);
-    if (!look_at_written(h, c, call, given, told && !v.bad) || !told) return false;
+    bool found = lmx_find(&f, result, 0);
+    if (!look_at_written(h, c, call, given, found && !v.bad) || !found) return false;
     if (v.unseen) {
         lmx_bad_record r = lmx_health_record(LAM_BAD_UNSEEN, v.phase, call, -1);
         lmx_health_keep(h, &r, NULL, NULL);

@@ -461,18 +461,18 @@ static void came_of_node(lmx_checkup *h, results *r, const lmx_look *look, int32
 }
 
 /* True if an operator inside it has already made a record of this result. */
-static bool is_told(lmx_checkup *h, const opened *o, uint64_t storage) {
+static bool is_recorded(lmx_checkup *h, const opened *o, uint64_t storage) {
     if (h->trails.n == o->trails) return false;
     pthread_mutex_lock(&h->lock);
-    bool told = lmx_storage_since(&h->trails, storage, o->trails);
+    bool found = lmx_storage_since(&h->trails, storage, o->trails);
     pthread_mutex_unlock(&h->lock);
-    return told;
+    return found;
 }
 
 static void gave_bad(lmx_checkup *h, results *r, const lmx_look *look, int32_t index) {
     const bool back = r->op->where.phase == LAM_BACKWARD, first = !r->o->gave;
     r->o->gave = true;
-    if (r->o->handed || is_told(h, r->o, look->storage)) return;
+    if (r->o->handed || is_recorded(h, r->o, look->storage)) return;
     if (first && back) came_of_node(h, r, look, index);
     if (first && !back) came_of(h, r, look, index);
     if (back && !r->origin) return;

@@ -86,9 +86,9 @@ static bool push_attr(describer *t, PyObject *name, PyObject *o) {
     PyObject *text = NULL;
     lam_value v;
     Py_INCREF(o); /* user code may take it out of the dict that holds it */
-    bool ok = may_ask(t, o), told = ok && lmx_value_of(t->st, o, ints, &text, &v);
+    bool ok = may_ask(t, o), known = ok && lmx_value_of(t->st, o, ints, &text, &v);
     ok = ok && !lmx_must_raise();
-    if (ok && told) ok = lmx_told(t, lam_build_attr(t->b, t->module, lmx_utf8(name), &v, &t->e));
+    if (ok && known) ok = lmx_pushed(t, lam_build_attr(t->b, t->module, lmx_utf8(name), &v, &t->e));
     Py_XDECREF(text);
     Py_DECREF(o);
     return ok;
@@ -206,7 +206,7 @@ static bool begin_module(describer *t, const lmx_node *node, const met *now, uin
         .word = k->word,
         .flags = flags_of(node, now, own),
     };
-    return lmx_told(t, lam_build_module(t->b, &info, &t->module, &t->e));
+    return lmx_pushed(t, lam_build_module(t->b, &info, &t->module, &t->e));
 }
 
 static bool push_parts(describer *t, const lmx_node *node, const lmx_class *k, PyObject *dict) {
@@ -252,7 +252,7 @@ static bool push_places(describer *t) {
     const lmx_tree *tree = &t->c->tree;
     for (size_t i = 0; i < tree->places.n; i++) {
         const lmx_place *p = lmx_place_at(tree, (int32_t)i);
-        if (!lmx_told(t, lam_build_place(t->b, p->parent, lmx_utf8(p->name), p->node, NULL, &t->e)))
+        if (!lmx_pushed(t, lam_build_place(t->b, p->parent, lmx_utf8(p->name), p->node, NULL, &t->e)))
             return false;
     }
     return true;
@@ -310,7 +310,7 @@ static bool push_call(describer *t, size_t i, lmi_vec *args) {
         info.t0_ns = lmx_clock_ns(&t->c->clock, call->began);
         info.t1_ns = lmx_clock_ns(&t->c->clock, call->ended);
     }
-    return lmx_told(t, lam_build_call(t->b, &info, NULL, &t->e));
+    return lmx_pushed(t, lam_build_call(t->b, &info, NULL, &t->e));
 }
 
 static bool push_calls(describer *t) {
@@ -339,7 +339,7 @@ static void mark_opaque(describer *t) {
 /* == notes ============================================================================================= */
 
 static bool push_note(describer *t, PyObject *text) {
-    bool ok = text && lmx_told(t, lam_build_note(t->b, lmx_utf8(text), &t->e));
+    bool ok = text && lmx_pushed(t, lam_build_note(t->b, lmx_utf8(text), &t->e));
     Py_XDECREF(text);
     return ok;
 }
@@ -396,14 +396,14 @@ static bool push_notes(describer *t) {
 }
 
 static bool push_ops(describer *t) {
-    if (t->c->timed && !lmx_told(t, lam_build_timed(t->b, &t->e))) return false;
-    if (t->c->backward.absent && !lmx_told(t, lam_build_no_backward(t->b, &t->e))) return false;
-    if (t->c->backward.raised && !lmx_told(t, lam_build_backward_raised(t->b, &t->e))) return false;
+    if (t->c->timed && !lmx_pushed(t, lam_build_timed(t->b, &t->e))) return false;
+    if (t->c->backward.absent && !lmx_pushed(t, lam_build_no_backward(t->b, &t->e))) return false;
+    if (t->c->backward.raised && !lmx_pushed(t, lam_build_backward_raised(t->b, &t->e))) return false;
     t->c->heard.tensors = &t->by_tensor;
     lam_status s = t->c->watched.observer ? lmx_push_operators(t->c->watched.observer, t->b, &t->e) : LAM_OK;
     if (s == LAM_OK) s = lmx_tell_push(t->c, t->b, &t->e);
     t->c->heard.tensors = NULL;
-    return lmx_told(t, s);
+    return lmx_pushed(t, s);
 }
 
 /* Reports that records could not be kept. */
@@ -418,13 +418,13 @@ static bool push_cut(describer *t) {
                                                                      : "memory ran out",
              c->noted.lost ? c->noted.calls.n : lmx_observer_n(c->watched.observer),
              c->noted.lost ? "calls" : "operators");
-    return lmx_told(t, lam_build_cut(t->b, why, c->noted.lost, since, &t->e));
+    return lmx_pushed(t, lam_build_cut(t->b, why, c->noted.lost, since, &t->e));
 }
 
 static bool build(describer *t, lam_model **out) {
     lam_builder *b = t->b;
     t->b = NULL;
-    return lmx_told(t, lam_builder_finish(b, out, &t->e));
+    return lmx_pushed(t, lam_builder_finish(b, out, &t->e));
 }
 
 /* Pushes how each input was generated. */
@@ -463,9 +463,9 @@ static lam_status push_elsewhere(const lmx_capture *c, lam_builder *b, lam_error
 }
 
 static bool tell_the_rest(describer *t, lam_model **out) {
-    return push_places(t) && push_calls(t) && push_cut(t) && lmx_told(t, push_made(t->c, t->b, &t->e)) &&
-           lmx_told(t, push_provenance(t->c, t->b, &t->e)) &&
-           lmx_told(t, push_elsewhere(t->c, t->b, &t->e)) && push_ops(t) && push_notes(t) && build(t, out);
+    return push_places(t) && push_calls(t) && push_cut(t) && lmx_pushed(t, push_made(t->c, t->b, &t->e)) &&
+           lmx_pushed(t, push_provenance(t->c, t->b, &t->e)) &&
+           lmx_pushed(t, push_elsewhere(t->c, t->b, &t->e)) && push_ops(t) && push_notes(t) && build(t, out);
 }
 
 static describer *describer_new(lmx_capture *c) {
@@ -479,7 +479,7 @@ static describer *describer_new(lmx_capture *c) {
     lmx_classes_ask(c->st->classes);
     t->held = PyList_New(0);
     t->stored = PyDict_New();
-    if (t->held && t->stored && lmx_told(t, lam_builder_new(&t->b, MEMORY, &t->e))) return t;
+    if (t->held && t->stored && lmx_pushed(t, lam_builder_new(&t->b, MEMORY, &t->e))) return t;
     describer_free(t);
     return NULL;
 }
@@ -540,7 +540,7 @@ static describer *still_true(lmx_capture *c) {
 /* == all of it ========================================================================================= */
 
 bool lmx_describe_model(lmx_capture *c, PyObject *before, lam_model **out) {
-    if (lmx_observer_told(c->watched.observer)) PyErr_NoMemory();
+    if (lmx_observer_pushed(c->watched.observer)) PyErr_NoMemory();
     if (PyErr_Occurred()) return false;
     describer *t = still_true(c);
     const bool fresh = !t && !PyErr_Occurred() && (t = describer_new(c));
@@ -560,7 +560,7 @@ bool lmx_describe_so_far(lmx_capture *c, lam_status (*push)(void *self, lam_buil
     if (!t) return false;
     t->names_only = true;
     lmx_capture_hold(c);
-    bool ok = push_modules(t) && push_places(t) && push_calls(t) && lmx_told(t, push(self, t->b, &t->e)) &&
+    bool ok = push_modules(t) && push_places(t) && push_calls(t) && lmx_pushed(t, push(self, t->b, &t->e)) &&
               build(t, out);
     lmx_capture_let_go(c);
     describer_free(t);

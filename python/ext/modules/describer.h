@@ -27,7 +27,7 @@ typedef struct lmx_describer {
 } lmx_describer;
 
 /* True if the builder took what was pushed; else there is an exception. */
-static inline bool lmx_told(lmx_describer *t, lam_status status) {
+static inline bool lmx_pushed(lmx_describer *t, lam_status status) {
     if (status == LAM_OK) return true;
     lmx_raise(t->st, &t->e);
     return false;

@@ -15,7 +15,7 @@ static bool push_gradient(describer *t, PyObject *tensor, int32_t index) {
     Py_XDECREF(id);
     if (!came) return !PyErr_Occurred();
     bool is_there = PyTuple_Check(came) && PyTuple_GetItem(came, 1) == Py_True;
-    return lmx_told(t, lam_build_gradient(t->b, index, is_there, &t->e));
+    return lmx_pushed(t, lam_build_gradient(t->b, index, is_there, &t->e));
 }
 
 /* Pushes where a tensor's memory lies: in others, and in other processes. */
@@ -23,8 +23,8 @@ static bool push_inside(describer *t, PyObject *tensor, int32_t index) {
     lmx_stored s;
     if (!lmx_weigh(t->st, tensor, t->stored, &s)) return false;
     if (!s.wraps) return true;
-    return (!s.elsewhere || lmx_told(t, lam_build_elsewhere(t->b, index, s.elsewhere, &t->e))) &&
-           lmx_told(t, lam_build_wraps(t->b, index, s.bytes, s.here, &t->e));
+    return (!s.elsewhere || lmx_pushed(t, lam_build_elsewhere(t->b, index, s.elsewhere, &t->e))) &&
+           lmx_pushed(t, lam_build_wraps(t->b, index, s.bytes, s.here, &t->e));
 }
 
 bool lmx_find_gathered(describer *t) {
@@ -47,7 +47,7 @@ static bool push_gathered(describer *t, PyObject *shard, int32_t index) {
     PyObject *gathered = PyList_GetItem(t->gathered, at - 1);
     lmx_tensor d;
     return lmx_describe(t->st, gathered, lmx_kind_of(t->st, gathered), &d) &&
-           lmx_told(t, lam_build_alias(t->b, index, d.memory, d.object, &t->e));
+           lmx_pushed(t, lam_build_alias(t->b, index, d.memory, d.object, &t->e));
 }
 
 /* The bytes of all the memory that a tensor lies in; 0: unknown. */
@@ -79,7 +79,7 @@ static bool push_tensor(describer *t, PyObject *tensor, int32_t *index) {
     if (!d.storage && !lmx_sparse_read(tensor, &kept, &sparse)) return false;
     if (sparse) info.bytes = kept.bytes;
     if (sparse && info.bytes < 0) info.dtype = -1; /* the bytes that it takes are unknown */
-    if (!lmx_told(t, lam_build_tensor(t->b, &info, index, &t->e))) return false;
+    if (!lmx_pushed(t, lam_build_tensor(t->b, &info, index, &t->e))) return false;
     if (kind != LMX_PLAIN && !push_inside(t, tensor, *index)) return false;
     return push_gradient(t, tensor, *index) && push_gathered(t, tensor, *index);
 }
@@ -99,7 +99,7 @@ static bool push_owned(void *self, PyObject *name, PyObject *tensor) {
     int32_t index;
     if (!lmx_is_tensor(t->st, tensor)) return true; /* None: registered and absent */
     if (!tensor_index(t, tensor, &index)) return false;
-    return lmx_told(t, lam_build_owns(t->b, t->module, lmx_utf8(name), index, t->is_buffer, &t->e));
+    return lmx_pushed(t, lam_build_owns(t->b, t->module, lmx_utf8(name), index, t->is_buffer, &t->e));
 }
 
 bool lmx_push_tensors(describer *t, PyObject *module, PyObject *dict, PyObject *kind, bool is_buffer) {
@@ -128,9 +128,9 @@ static bool push_packed_tensor(describer *t, const char *name, const lmx_tensor 
         if (!quantised && d->ndim > 1) info.bytes = HALF;
         for (int32_t i = 0; info.bytes > 0 && i < d->ndim; i++) info.bytes *= d->sizes[i];
     }
-    return lmx_told(t, lam_build_tensor(t->b, &info, &index, &t->e)) &&
-           lmx_told(t, lam_build_packed(t->b, index, &t->e)) &&
-           lmx_told(t, lam_build_owns(t->b, t->module, name, index, true, &t->e));
+    return lmx_pushed(t, lam_build_tensor(t->b, &info, &index, &t->e)) &&
+           lmx_pushed(t, lam_build_packed(t->b, index, &t->e)) &&
+           lmx_pushed(t, lam_build_owns(t->b, t->module, name, index, true, &t->e));
 }
 
 static bool push_packed_list(describer *t, const char *name, PyObject *tensors) {
@@ -151,11 +151,11 @@ static bool push_packed_list(describer *t, const char *name, PyObject *tensors) 
 /* `item`: a name and a value of a layer's dict. */
 static bool push_packed_value(describer *t, PyObject *item) {
     PyObject *name = PyTuple_GetItem(item, 0);
-    bool told;
-    PyObject *tensors = lmx_unpacked(t->st, PyTuple_GetItem(item, 1), &told);
+    bool complete;
+    PyObject *tensors = lmx_unpacked(t->st, PyTuple_GetItem(item, 1), &complete);
     if (!tensors) return !PyErr_Occurred();
-    bool ok =
-        push_packed_list(t, lmx_utf8(name), tensors) && (told || push_packed_tensor(t, lmx_utf8(name), NULL));
+    bool ok = push_packed_list(t, lmx_utf8(name), tensors) &&
+              (complete || push_packed_tensor(t, lmx_utf8(name), NULL));
     Py_DECREF(tensors);
     return ok;
 }

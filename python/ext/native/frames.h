@@ -28,7 +28,7 @@ typedef struct lmx_frame {
     uint8_t phase;
     bool is_node, noted, grad;
     int32_t n_out;     /* of a noted operator: the number of results in its schema; -1 */
-    bool told;         /* listeners are called for this operator */
+    bool notifies;     /* listeners are called for this operator */
     bool real, merged; /* the node itself; or the engine's work on a node that has begun */
     bool trial;        /* is_trial() holds for this or an operator around it */
     bool alone;        /* of an operator: what runs inside it is its own work, and is not noted */

@@ -197,7 +197,7 @@ typedef struct lmx_lane {
     lmx_is_fake nowhere; /* of a dry run; else NULL */
     bool full;           /* the limit of operators was reached */
     uint64_t most;       /* that limit, in bytes */
-    bool told;           /* the records were pushed and freed */
+    bool pushed;         /* the records were pushed and freed */
     lmi_vec ops;         /* lmx_op */
     lmi_vec words;       /* int64_t: of the parts, and of the arguments that are being packed */
     lmi_vec parts;       /* lmx_part */
@@ -311,7 +311,7 @@ void lmx_observer_free(lmx_observer *o); /* NULL is allowed */
 /* True if later operators could not be noted; those up to `since_ns` were. */
 bool lmx_observer_lost(const lmx_observer *o, int64_t *since_ns);
 /* True if the operators were pushed; they can't be pushed again. */
-bool lmx_observer_told(const lmx_observer *o);
+bool lmx_observer_pushed(const lmx_observer *o);
 /* True if an unwatched thread ran a backward pass through the model's nodes. */
 bool lmx_observer_strange(const lmx_observer *o);
 bool lmx_observer_full(const lmx_observer *o);

@@ -53,7 +53,7 @@ static void release(lmx_lane *lane) {
 static void make_empty(lmx_lane *lane) {
     lane->next = NULL;
     lane->thread = 0;
-    lane->inside = lane->lost = lane->full = lane->told = false;
+    lane->inside = lane->lost = lane->full = lane->pushed = false;
     lmi_map_clear(&lane->by_part);
     lane->ops.n = lane->words.n = lane->parts.n = lane->ids.n = lane->frames.n = lane->origins.n = 0;
     lane->packed = lane->ids_packed = 0;
@@ -587,9 +587,9 @@ void lmx_lane_note_origin(lmx_lane *lane, int64_t sequence, int32_t call) {
 
 /* == all lanes together ================================================================================ */
 
-bool lmx_observer_told(const lmx_observer *o) {
+bool lmx_observer_pushed(const lmx_observer *o) {
     for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)
-        if (lane->told) return true;
+        if (lane->pushed) return true;
     return false;
 }
 

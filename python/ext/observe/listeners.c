@@ -71,15 +71,15 @@ bool lmx_tell_left(lmx_capture *c, int32_t call, const lmx_given *given, PyObjec
 
 void lmx_tell_node(const lmx_capture *c, const lmx_node_run *node, bool began) {
     for (lmx_listener *l = c->heard.listeners; l; l = l->next) {
-        void (*told)(lmx_listener *, const lmx_node_run *) = began ? l->node_began : l->node_ended;
-        if (told) told(l, node);
+        void (*notify)(lmx_listener *, const lmx_node_run *) = began ? l->node_began : l->node_ended;
+        if (notify) notify(l, node);
     }
 }
 
 void lmx_tell_op(const lmx_capture *c, const lmx_op_run *op, bool began) {
     for (lmx_listener *l = c->heard.listeners; l; l = l->next) {
-        void (*told)(lmx_listener *, const lmx_op_run *) = began ? l->op_began : l->op_ended;
-        if (l->wants_operators && told) told(l, op);
+        void (*notify)(lmx_listener *, const lmx_op_run *) = began ? l->op_began : l->op_ended;
+        if (l->wants_operators && notify) notify(l, op);
     }
 }
 

@@ -76,7 +76,7 @@ static void open_record(lmx_observer *o, lmx_lane *lane, const void *record, boo
     if (node && (is_node || !o->nodes_only))
         lmx_open_node(o, lane, record, node, is_node);
     else if (o->nodes_only && !node)
-        lmx_open_told(o, lane, record);
+        lmx_open_for_listeners(o, lane, record);
     else if (!node)
         lmx_open_operator(o, lane, record, name);
 }

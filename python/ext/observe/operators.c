@@ -248,7 +248,7 @@ static void forget(lmx_lane *lane, size_t from, size_t to) {
     const lmx_op *ops = lane->ops.data;
     give_back(&lane->ids, sizeof(lmx_id), ops[from].in.ids_at, ops[to].in.ids_at);
     give_back(&lane->ops, sizeof(lmx_op), from, to);
-    lane->told = true;
+    lane->pushed = true;
 }
 
 static lam_status push_lane(lmx_lane *lane, int32_t base, size_t *done, lmx_capture *c, lam_builder *b,

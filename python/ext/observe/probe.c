@@ -111,10 +111,10 @@ static PyObject *read_memory(PyObject *module, PyObject *places) {
         if (ok && !to) PyErr_NoMemory();
         ok = to != NULL;
     }
-    PyObject *told = ok ? PyBytes_FromStringAndSize(bytes.data, (Py_ssize_t)bytes.n) : NULL;
+    PyObject *result = ok ? PyBytes_FromStringAndSize(bytes.data, (Py_ssize_t)bytes.n) : NULL;
     lmi_vec_free(&bytes);
-    if (!told && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a place has at least one byte");
-    return told;
+    if (!result && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a place has at least one byte");
+    return result;
 }
 
 static PyObject *way_asked(PyObject *module, PyObject *unused) {
@@ -153,8 +153,9 @@ static bool may_point(uint64_t word) { return word > 4096 && word < (uint64_t)1 
 /* Reads the word at an address that may be invalid: unwritten parts of a record hold earlier contents of the
  * stack. False if there is no memory. */
 static bool peek(const trial *t, uint64_t at, uint64_t *word) {
-    ssize_t told = write(t->pipe[1], (const void *)(uintptr_t)at, sizeof *word); /* NOLINT */
-    return told > 0 && read(t->pipe[0], word, (size_t)told) == told && told == (ssize_t)sizeof *word;
+    ssize_t written = write(t->pipe[1], (const void *)(uintptr_t)at, sizeof *word); /* NOLINT */
+    return written > 0 && read(t->pipe[0], word, (size_t)written) == written &&
+           written == (ssize_t)sizeof *word;
 }
 
 static bool holds(const trial *t, uint64_t at, uint64_t wanted) {

@@ -28,10 +28,10 @@ static void tell_op(const lmx_observer *o, const lmx_frame *f, bool direct, bool
     lmx_tell_op(o->capture, &op, began);
 }
 
-void lmx_open_told(const lmx_observer *o, lmx_lane *lane, const void *record) {
+void lmx_open_for_listeners(const lmx_observer *o, lmx_lane *lane, const void *record) {
     const lmx_frame *around = lmx_top_of(lane);
     const bool direct = around->is_node;
-    lmx_frame f = {.record = record, .op = around->op, .told = true};
+    lmx_frame f = {.record = record, .op = around->op, .notifies = true};
     f.sequence = (int64_t)lmx_word_at(record, (size_t)o->layout->sequence);
     lmx_place_inside(o, lane, around, &f);
     f.unwinding = lmx_api->unwinding ? lmx_api->unwinding() : 0;
@@ -91,7 +91,7 @@ static bool take_arguments(lmx_observer *o, lmx_lane *lane, lmx_frame *f, bool r
     op->in = lmx_lane_take(lane);
     real = real && !lmx_is_passed_on(o, lane);
     if (!real) op->flags |= LAM_OP_NODE;
-    f->told = o->tells_ops && real;
+    f->notifies = o->tells_ops && real;
     f->may = lmx_may_run(lane, l, f, op->name);
     if (around && around->may && around->noted && !around->is_node) lmx_settle_inside(lane, l, around, f, op);
     return real && named->closes && !f->may && !o->tells_ops;
@@ -128,7 +128,7 @@ void lmx_open_operator(lmx_observer *o, lmx_lane *lane, const void *record, cons
     const bool classed = lmx_is_classed(o, lane);
     if (!lmx_push_frame(lane, &f)) return;
     if (o->capture->watched.guard) op = lmx_guard_open(o->capture, lane, name, f.op);
-    if (f.told) tell_op(o, &f, direct, true);
+    if (f.notifies) tell_op(o, &f, direct, true);
     if (classed) lmx_top_of(lane)->first = lmx_first_tensor(lmx_api, l, record);
     if (l->asks >= 0 && plain && lmx_asks_python(o, lmx_api, classed)) {
         op->flags |= LAM_OP_NODE;
@@ -178,8 +178,8 @@ void lmx_close_frame(lmx_observer *o, lmx_lane *lane, const void *record, int64_
     lmx_frame f = frames[n - 1];
     lane->frames.n = n - 1;
     if (f.noted) close_op(o, lane, &f, record, now);
-    const lmx_frame *around = f.told ? lmx_top_of(lane) : NULL;
-    if (f.told) tell_op(o, &f, around && around->is_node, false);
+    const lmx_frame *around = f.notifies ? lmx_top_of(lane) : NULL;
+    if (f.notifies) tell_op(o, &f, around && around->is_node, false);
     if (!f.real) return;
     if (f.sequence >= 0) lane->last_call = f.call;
     if (f.grad) lmx_note_nodes_origin(o, lane, lmx_here(o->capture).call);

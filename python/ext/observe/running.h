@@ -35,7 +35,7 @@ static inline bool lmx_push_frame(lmx_lane *lane, const lmx_frame *f) {
 
 void lmx_open_operator(lmx_observer *o, lmx_lane *lane, const void *record, const char *name);
 /* Used if only nodes are watched and a listener wants the operators in them: a node is open. */
-void lmx_open_told(const lmx_observer *o, lmx_lane *lane, const void *record);
+void lmx_open_for_listeners(const lmx_observer *o, lmx_lane *lane, const void *record);
 /* torch makes no record of this one. If the operator runs already, this is its way to the kernel. */
 void lmx_note_unseen(lmx_observer *o, lmx_lane *lane, const char *name);
 /* Ends what that record began: an operator, or a node. Ignores one whose start was not noted. Frames above it

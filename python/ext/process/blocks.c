@@ -11,7 +11,7 @@
 
 enum { CHUNK = 4096, CHUNKS = 2048, FEW = 1024 }; /* events in a chunk; chunks; slots of a new table */
 
-enum { ADDED, DROPPED, TOLD };
+enum { ADDED, DROPPED, HELD };
 
 typedef struct event {
     uint64_t address;
@@ -90,7 +90,7 @@ void lmx_blocks_drop(lmx_blocks *b, uint64_t address, lmx_whose by) {
 }
 
 void lmx_blocks_tell(lmx_blocks *b, uint64_t address, int64_t bytes, uint8_t held, uint64_t of) {
-    note(b, &(event){.address = address, .bytes = bytes, .of = of, .call = -1, .kind = TOLD, .held = held});
+    note(b, &(event){.address = address, .bytes = bytes, .of = of, .call = -1, .kind = HELD, .held = held});
 }
 
 void lmx_blocks_moment(lmx_blocks *b, int64_t ns) { b->moment = ns; }
@@ -188,7 +188,7 @@ static bool read_added(reader *r, const event *e) {
     return put(r, e->address, block);
 }
 
-static bool read_told(reader *r, const event *e) {
+static bool read_held(reader *r, const event *e) {
     lmx_block *block = find(r, e->address)->block;
     if (!find(r, e->address)->address) {
         block = r->before++;
@@ -203,7 +203,7 @@ static bool read_told(reader *r, const event *e) {
 
 static bool read_event(reader *r, const event *e) {
     if (e->kind == ADDED) return read_added(r, e);
-    if (e->kind == TOLD) return read_told(r, e);
+    if (e->kind == HELD) return read_held(r, e);
     slot *at = find(r, e->address);
     if (at->address) take_back(r, at, e);
     return true;
@@ -214,18 +214,19 @@ static const event *event_at(const lmx_blocks *b, size_t i) {
 }
 
 bool lmx_blocks_read(const lmx_blocks *b, lmx_reading *out) {
-    size_t n = lmx_blocks_lost(b) || lmx_blocks_full(b) ? 0 : (size_t)lmx_blocks_now(b), told = 0, added = 0;
+    size_t n = lmx_blocks_lost(b) || lmx_blocks_full(b) ? 0 : (size_t)lmx_blocks_now(b), n_held = 0,
+           added = 0;
     for (size_t i = 0; i < n; i++) {
-        told += event_at(b, i)->kind == TOLD;
+        n_held += event_at(b, i)->kind == HELD;
         added += event_at(b, i)->kind == ADDED;
     }
-    *out = (lmx_reading){.blocks = malloc((told + added + 1) * sizeof *out->blocks),
+    *out = (lmx_reading){.blocks = malloc((n_held + added + 1) * sizeof *out->blocks),
                          .orders = malloc((n + 1) * sizeof *out->orders)};
     reader r = {.clock = b->clock,
                 .slots = calloc(FEW, sizeof *r.slots),
                 .mask = FEW - 1,
                 .before = out->blocks};
-    r.made = out->blocks ? out->blocks + told : NULL;
+    r.made = out->blocks ? out->blocks + n_held : NULL;
     bool ok = r.slots && out->blocks && out->orders;
     for (size_t i = 0; ok && i < n; i++) {
         out->orders[i] = r.order;
@@ -237,8 +238,8 @@ bool lmx_blocks_read(const lmx_blocks *b, lmx_reading *out) {
         return false;
     }
     out->orders[n] = r.order;
-    size_t n_before = (size_t)(r.before - out->blocks), n_made = (size_t)(r.made - out->blocks) - told;
-    memmove(r.before, out->blocks + told, n_made * sizeof *out->blocks);
+    size_t n_before = (size_t)(r.before - out->blocks), n_made = (size_t)(r.made - out->blocks) - n_held;
+    memmove(r.before, out->blocks + n_held, n_made * sizeof *out->blocks);
     out->n = n_before + n_made;
     return true;
 }

@@ -32,9 +32,9 @@ static bool kernel_counts(void) {
     char source[8] = "";
     FILE *f = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
     if (!f) return false;
-    bool told = fgets(source, sizeof source, f) != NULL;
+    bool is_read = fgets(source, sizeof source, f) != NULL;
     fclose(f);
-    return told && strcmp(source, "tsc\n") == 0;
+    return is_read && strcmp(source, "tsc\n") == 0;
 }
 
 /* Both clocks at one moment: of some tries the one in which least time passed between the readings. */

@@ -189,7 +189,7 @@ static const struct {
 enum { N_ENDING = sizeof ending / sizeof *ending };
 
 static struct {
-    volatile lmx_told told; /* NULL: off */
+    volatile lmx_signal_report report; /* NULL: off */
     pid_t process;
     bool set[N_ENDING];
     struct sigaction before[N_ENDING]; /* the default where it was not set */
@@ -200,20 +200,20 @@ static void on_ending(int number) {
     const int error = errno;
     int i = 0;
     while (i < N_ENDING - 1 && ending[i].number != number) i++;
-    const lmx_told told = tell.told;
-    if (told && tell.process == getpid()) told(ending[i].name);
+    const lmx_signal_report report = tell.report;
+    if (report && tell.process == getpid()) report(ending[i].name);
     sigaction(number, &tell.before[i], NULL);
     raise(number);
     errno = error;
 }
 
-void lmx_tell_signals(lmx_told told) {
+void lmx_tell_signals(lmx_signal_report report) {
     struct sigaction now = {.sa_handler = on_ending, .sa_flags = SA_ONSTACK};
-    const bool on = tell.told != NULL; /* in a forked child maybe by its parent */
+    const bool on = tell.report != NULL; /* in a forked child maybe by its parent */
     tell.process = getpid();
     if (on) return;
     sigemptyset(&now.sa_mask);
-    tell.told = told;
+    tell.report = report;
     for (int i = 0; i < N_ENDING; i++) {
         struct sigaction before;
         tell.set[i] = false;
@@ -225,11 +225,11 @@ void lmx_tell_signals(lmx_told told) {
 }
 
 void lmx_tell_no_signals(void) {
-    if (!tell.told) return;
+    if (!tell.report) return;
     for (int i = 0; i < N_ENDING; i++) {
         struct sigaction now;
         if (!tell.set[i] || sigaction(ending[i].number, NULL, &now) != 0) continue;
         if (now.sa_handler == on_ending) sigaction(ending[i].number, &tell.before[i], NULL);
     }
-    tell.told = NULL;
+    tell.report = NULL;
 }

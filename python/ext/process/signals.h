@@ -23,11 +23,11 @@ void lmx_no_last_words(void); /* restores what was there before */
 bool lmx_end_at_interrupt(int ms);
 void lmx_not_at_interrupt(void);
 
-/* From now on a signal that ends the process calls `told`, in its handler, with the signal's name, and then
+/* From now on a signal that ends the process calls `report`, in its handler, with the signal's name, and then
  * does what it would without this. Signals that the program handles or ignores already are left alone, except
  * fatal ones. A second call does nothing. */
-typedef void (*lmx_told)(const char *name);
-void lmx_tell_signals(lmx_told told);
+typedef void (*lmx_signal_report)(const char *name);
+void lmx_tell_signals(lmx_signal_report report);
 void lmx_tell_no_signals(void); /* restores what was there before, unless the program has replaced it */
 
 #endif

@@ -173,13 +173,13 @@ static lam_status merge(void *self, int32_t n, const char *const *recordings, co
                         lam_merged *out, lam_error *e) {
     host *h = self;
     lam_model *none = NULL;
-    PyObject *files = texts(recordings, n), *path = word(folder), *told = NULL;
-    if (files && path) told = PyObject_CallMethod(h->self, "merge", "OO", files, path);
+    PyObject *files = texts(recordings, n), *path = word(folder), *result = NULL;
+    if (files && path) result = PyObject_CallMethod(h->self, "merge", "OO", files, path);
     Py_XDECREF(files);
     Py_XDECREF(path);
     int written = 0, kept = 0, left_out = 0;
-    const bool ok = told && PyArg_ParseTuple(told, "iii:merge", &written, &kept, &left_out);
-    Py_XDECREF(told);
+    const bool ok = result && PyArg_ParseTuple(result, "iii:merge", &written, &kept, &left_out);
+    Py_XDECREF(result);
     *out = (lam_merged){written, kept, left_out};
     return ok ? LAM_OK : failed(h, &none, e);
 }
@@ -270,15 +270,15 @@ static lam_status lay_out(void *self, const lam_costs *c, const lam_report_optio
 static lam_status rules(void *self, lam_rules *to, lam_error *e) {
     host *h = self;
     lam_model *none = NULL;
-    PyObject *list, *ask, *told = PyObject_CallMethod(h->self, "rules", NULL);
-    bool ok = told && PyArg_ParseTuple(told, "OO:rules", &list, &ask);
+    PyObject *list, *ask, *result = PyObject_CallMethod(h->self, "rules", NULL);
+    bool ok = result && PyArg_ParseTuple(result, "OO:rules", &list, &ask);
     if (ok && list != Py_None) {
         Py_XDECREF(h->own.ask);
         Py_INCREF(ask);
         h->own = (lmx_own){.st = h->st, .rules = to, .ask = ask};
         ok = lmx_own_add(&h->own, list);
     }
-    Py_XDECREF(told);
+    Py_XDECREF(result);
     return ok ? LAM_OK : failed(h, &none, e);
 }
 
@@ -316,9 +316,9 @@ const char **lmx_words(PyObject *list, int *argc) {
 static lam_status checks(void *self, lam_take_check take, void *to, lam_error *e) {
     host *h = self;
     lam_model *none = NULL;
-    PyObject *told = PyObject_CallMethod(h->self, "checks", NULL), *list = NULL;
+    PyObject *result = PyObject_CallMethod(h->self, "checks", NULL), *list = NULL;
     const char *file;
-    bool ok = told && PyArg_ParseTuple(told, "sO!:checks", &file, &PyList_Type, &list);
+    bool ok = result && PyArg_ParseTuple(result, "sO!:checks", &file, &PyList_Type, &list);
     lam_status status = LAM_OK;
     for (Py_ssize_t i = 0; ok && status == LAM_OK && !h->raised[0] && i < PyList_Size(list); i++) {
         int argc = 0;
@@ -328,7 +328,7 @@ static lam_status checks(void *self, lam_take_check take, void *to, lam_error *e
         free(argv);
     }
     if (!ok) status = failed(h, &none, e);
-    Py_XDECREF(told);
+    Py_XDECREF(result);
     return status;
 }
 

@@ -45,16 +45,16 @@ static bool counts_from_tuple(lmx_state *st, PyObject *tuple, lam_count out[LAM_
     return true;
 }
 
-/* True when `told` overrides the rule. */
-static bool take_counts(custom *c, PyObject *told, lam_count out[LAM_N_METRICS], bool *omit) {
-    if (told == Py_None) return false;
+/* True when `answer` overrides the rule. */
+static bool take_counts(custom *c, PyObject *answer, lam_count out[LAM_N_METRICS], bool *omit) {
+    if (answer == Py_None) return false;
     bool ok = true;
-    if (PyUnicode_Check(told) && strcmp(lmx_utf8(told), "omit") == 0)
+    if (PyUnicode_Check(answer) && strcmp(lmx_utf8(answer), "omit") == 0)
         *omit = true;
-    else if (PyDict_Check(told))
-        ok = lmx_counts_from_dict(c->st, told, out);
-    else if (PyTuple_Check(told))
-        ok = counts_from_tuple(c->st, told, out);
+    else if (PyDict_Check(answer))
+        ok = lmx_counts_from_dict(c->st, answer, out);
+    else if (PyTuple_Check(answer))
+        ok = counts_from_tuple(c->st, answer, out);
     else {
         lmx_fail(c->st, LAM_USAGE, NULL,
                  "a custom count is None, 'omit', a dict, or a tuple (macs, flops, dmas)");
@@ -69,13 +69,13 @@ static bool ask_custom(void *self, const lam_model *m, int32_t event, lam_count 
     (void)m;
     custom *c = self;
     if (c->failed || PyErr_Occurred()) return false;
-    PyObject *told = PyObject_CallFunction(c->function, "i", (int)event);
-    if (!told) {
+    PyObject *answer = PyObject_CallFunction(c->function, "i", (int)event);
+    if (!answer) {
         c->failed = true;
         return false;
     }
-    bool overrides = take_counts(c, told, out, omit);
-    Py_DECREF(told);
+    bool overrides = take_counts(c, answer, out, omit);
+    Py_DECREF(answer);
     return overrides;
 }
 
@@ -150,7 +150,7 @@ lam_costs *lmx_costs_settled(PyObject *self) {
     return NULL;
 }
 
-static PyObject *told(PyObject *self, lam_costs_part part, int32_t i) {
+static PyObject *part_data(PyObject *self, lam_costs_part part, int32_t i) {
     lmx_sink t;
     lam_error e = {.at = -1};
     lam_status s = lam_costs_tell(self_of(self)->costs, part, i, lmx_sink_begin(&t), &e);
@@ -158,25 +158,25 @@ static PyObject *told(PyObject *self, lam_costs_part part, int32_t i) {
     return s == LAM_OK ? all : lmx_raise(self_of(self)->st, &e);
 }
 
-#define TOLD(name, part)                                                                                     \
+#define PART(name, part)                                                                                     \
     static PyObject *costs_##name(PyObject *self, PyObject *unused) {                                        \
         (void)unused;                                                                                        \
-        return told(self, part, 0);                                                                          \
+        return part_data(self, part, 0);                                                                     \
     }
-#define TOLD_OF(name, part)                                                                                  \
+#define PART_OF(name, part)                                                                                  \
     static PyObject *costs_##name(PyObject *self, PyObject *args) {                                          \
         int i;                                                                                               \
-        return PyArg_ParseTuple(args, "i:" #name, &i) ? told(self, part, i) : NULL;                          \
+        return PyArg_ParseTuple(args, "i:" #name, &i) ? part_data(self, part, i) : NULL;                     \
     }
-TOLD(rows, LAM_COSTS_ROWS)
-TOLD(times, LAM_COSTS_TIMES)
-TOLD(params, LAM_COSTS_PARAMS)
-TOLD(unruled, LAM_COSTS_UNRULED)
-TOLD(unruled_ops, LAM_COSTS_UNRULED_OPS)
-TOLD(growth, LAM_COSTS_GROWTH)
-TOLD(gaps, LAM_COSTS_GAPS)
-TOLD_OF(operator, LAM_COSTS_OPERATOR)
-TOLD_OF(why, LAM_COSTS_WHY)
+PART(rows, LAM_COSTS_ROWS)
+PART(times, LAM_COSTS_TIMES)
+PART(params, LAM_COSTS_PARAMS)
+PART(unruled, LAM_COSTS_UNRULED)
+PART(unruled_ops, LAM_COSTS_UNRULED_OPS)
+PART(growth, LAM_COSTS_GROWTH)
+PART(gaps, LAM_COSTS_GAPS)
+PART_OF(operator, LAM_COSTS_OPERATOR)
+PART_OF(why, LAM_COSTS_WHY)
 
 /* == totals ============================================================================================ */
 
@@ -185,7 +185,7 @@ static PyObject *costs_totals(PyObject *self, PyObject *args) {
     int phase = 0;
     if (!PyArg_ParseTuple(args, "|s:totals", &name)) return NULL;
     while (phase < LAM_N_PHASES && strcmp(lam_phase_name((lam_phase)phase), name) != 0) phase++;
-    if (phase < LAM_N_PHASES) return told(self, LAM_COSTS_TOTALS, phase);
+    if (phase < LAM_N_PHASES) return part_data(self, LAM_COSTS_TOTALS, phase);
     return lmx_fail(self_of(self)->st, LAM_USAGE, NULL,
                     "there is no phase '%.40s'; it is forward, backward or recompute", name);
 }
@@ -530,8 +530,8 @@ static PyObject *costs_check(PyObject *self, PyObject *args) {
     if (status == LAM_OK && incomplete) lam_budget_allow_incomplete(b);
     if (status == LAM_OK) status = check_of(c, name, b, &text, &verdict, &e);
     lam_budget_free(b);
-    PyObject *told = lmx_text_end(&text, self_of(self)->st, status, &e);
-    return told ? Py_BuildValue("sN", verdict, told) : NULL;
+    PyObject *written = lmx_text_end(&text, self_of(self)->st, status, &e);
+    return written ? Py_BuildValue("sN", verdict, written) : NULL;
 }
 
 /* == the type ========================================================================================== */

@@ -13,7 +13,7 @@ static lam_graph *graph_of(PyObject *self) {
     return g;
 }
 
-static PyObject *told(PyObject *self, lam_graph_part part) {
+static PyObject *part_data(PyObject *self, lam_graph_part part) {
     lam_graph *g = graph_of(self);
     lmx_sink t;
     if (!g) return NULL;
@@ -24,12 +24,12 @@ static PyObject *told(PyObject *self, lam_graph_part part) {
 
 PyObject *lmx_graph(PyObject *self, PyObject *unused) {
     (void)unused;
-    return told(self, LAM_GRAPH_DATA);
+    return part_data(self, LAM_GRAPH_DATA);
 }
 
 PyObject *lmx_graph_findings(PyObject *self, PyObject *unused) {
     (void)unused;
-    return told(self, LAM_GRAPH_FINDINGS);
+    return part_data(self, LAM_GRAPH_FINDINGS);
 }
 
 PyObject *lmx_graph_dot(PyObject *self, PyObject *args) {

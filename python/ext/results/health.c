@@ -14,10 +14,10 @@ PyObject *lmx_scan_values(PyObject *module, PyObject *args) {
     lam_nonfinite found = {.first = -1};
     lam_error e = {.at = -1};
     lam_status s = LAM_OK;
-    lam_stats told;
+    lam_stats measured;
     for (int i = 0; s == LAM_OK && i < repeats; i++)
-        s = stats ? lam_values_stats(&v, &told, &e) : lam_values_scan(&v, &found, &e);
-    if (s == LAM_OK && stats) found = (lam_nonfinite){.nan = told.nan, .inf = told.inf, .first = -1};
+        s = stats ? lam_values_stats(&v, &measured, &e) : lam_values_scan(&v, &found, &e);
+    if (s == LAM_OK && stats) found = (lam_nonfinite){.nan = measured.nan, .inf = measured.inf, .first = -1};
     if (s != LAM_OK) return lmx_raise(lmx_state_of(module), &e);
     return Py_BuildValue("LLL", (long long)found.nan, (long long)found.inf, (long long)found.first);
 }

@@ -19,20 +19,20 @@ PyObject *lmx_memory_measured(PyObject *self, PyObject *unused) {
 }
 
 /* Frees `y`. */
-static PyObject *told(lam_memory *y) {
+static PyObject *memory_data(lam_memory *y) {
     lmx_sink t;
     lam_memory_tell(y, lmx_sink_begin(&t));
     lam_memory_free(y);
     return lmx_sink_end(&t);
 }
 
-PyObject *lmx_memory_told(PyObject *self, PyObject *unused) {
+PyObject *lmx_memory_data(PyObject *self, PyObject *unused) {
     (void)unused;
     lam_memory *y = memory_of(self);
-    return y ? told(y) : NULL;
+    return y ? memory_data(y) : NULL;
 }
 
-PyObject *lmx_device_memory_told(PyObject *self, PyObject *unused) {
+PyObject *lmx_device_memory_data(PyObject *self, PyObject *unused) {
     (void)unused;
     lam_error e = {.at = -1};
     lam_memory *y = NULL;
@@ -40,7 +40,7 @@ PyObject *lmx_device_memory_told(PyObject *self, PyObject *unused) {
     if (!m) return NULL;
     if (!lam_model_device_memory_seen(m)) return lmx_str(NULL);
     if (lam_device_memory_new(&y, m, &e) != LAM_OK) return lmx_raise(((lmx_model *)self)->st, &e);
-    return told(y);
+    return memory_data(y);
 }
 
 PyObject *lmx_memory_course(PyObject *self, PyObject *args) {

@@ -11,7 +11,7 @@ static lmx_model *self_of(PyObject *self) { return (lmx_model *)self; }
 
 /* == parts as data ===================================================================================== */
 
-static PyObject *told(PyObject *self, lam_model_part part) {
+static PyObject *part_data(PyObject *self, lam_model_part part) {
     const lam_model *m = lmx_model_of(self);
     lmx_sink t;
     if (!m) return NULL;
@@ -19,19 +19,19 @@ static PyObject *told(PyObject *self, lam_model_part part) {
     return lmx_sink_end(&t);
 }
 
-#define TOLD(name, part)                                                                                     \
+#define PART(name, part)                                                                                     \
     static PyObject *model_##name(PyObject *self, PyObject *unused) {                                        \
         (void)unused;                                                                                        \
-        return told(self, part);                                                                             \
+        return part_data(self, part);                                                                        \
     }
-TOLD(events, LAM_MODEL_CALLS)
-TOLD(modules, LAM_MODEL_MODULES)
-TOLD(places, LAM_MODEL_PLACES)
-TOLD(tensors, LAM_MODEL_TENSORS)
-TOLD(notes, LAM_MODEL_NOTES)
-TOLD(provenance, LAM_MODEL_PROVENANCE)
-TOLD(operators, LAM_MODEL_OPERATORS)
-TOLD(lifetimes, LAM_MODEL_LIFETIMES)
+PART(events, LAM_MODEL_CALLS)
+PART(modules, LAM_MODEL_MODULES)
+PART(places, LAM_MODEL_PLACES)
+PART(tensors, LAM_MODEL_TENSORS)
+PART(notes, LAM_MODEL_NOTES)
+PART(provenance, LAM_MODEL_PROVENANCE)
+PART(operators, LAM_MODEL_OPERATORS)
+PART(lifetimes, LAM_MODEL_LIFETIMES)
 
 /* == results of a model ================================================================================ */
 
@@ -174,9 +174,9 @@ static PyMethodDef model_methods[] = {
                "operator.")},
     {"memory_measured", lmx_memory_measured, METH_NOARGS,
      PyDoc_STR("memory_measured($self, /)\n--\n\nReturns True if memory was measured.")},
-    {"memory", lmx_memory_told, METH_NOARGS,
+    {"memory", lmx_memory_data, METH_NOARGS,
      PyDoc_STR("memory($self, /)\n--\n\nReturns the memory of the run: totals, and a dict for each place.")},
-    {"device_memory", lmx_device_memory_told, METH_NOARGS,
+    {"device_memory", lmx_device_memory_data, METH_NOARGS,
      PyDoc_STR("device_memory($self, /)\n--\n\nReturns the figures of a device's allocator, or None.")},
     {"memory_course", lmx_memory_course, METH_VARARGS,
      PyDoc_STR("memory_course($self, points, /)\n--\n\nReturns the memory over time at most at `points` "

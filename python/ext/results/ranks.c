@@ -374,7 +374,7 @@ static PyObject *ranks_look(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-static PyObject *ranks_told(PyObject *self, PyObject *unused) {
+static PyObject *ranks_as_dict(PyObject *self, PyObject *unused) {
     lmx_sink t;
     (void)unused;
     if (!is_there(self)) return NULL;
@@ -398,8 +398,8 @@ static PyMethodDef ranks_methods[] = {
      PyDoc_STR("look($self, rank, node, all_layers, layers, /)\n--\n\nLooks at a rank, a node or all layers "
                "beside their peers; two of the first three are None or False. `layers`: as in judge, without "
                "ranks of all layers the slowest rank of each.")},
-    {"told", ranks_told, METH_NOARGS,
-     PyDoc_STR("told($self, /)\n--\n\nReturns the verdict and what it is based on, as a dict.")},
+    {"as_dict", ranks_as_dict, METH_NOARGS,
+     PyDoc_STR("as_dict($self, /)\n--\n\nReturns the verdict and what it is based on, as a dict.")},
     {NULL, NULL, 0, NULL},
 };
 

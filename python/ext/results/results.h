@@ -82,9 +82,9 @@ PyObject *lmx_health_tail(PyObject *self, PyObject *args);
 PyObject *lmx_time_by(PyObject *self, PyObject *other); /* takes `other` over */
 PyObject *lmx_memory_measured(PyObject *self, PyObject *unused); /* a bool */
 /* Totals, and one dict a place; an error if it was not measured. */
-PyObject *lmx_memory_told(PyObject *self, PyObject *unused);
+PyObject *lmx_memory_data(PyObject *self, PyObject *unused);
 /* The same of a device's allocator; None if it was not read. */
-PyObject *lmx_device_memory_told(PyObject *self, PyObject *unused);
+PyObject *lmx_device_memory_data(PyObject *self, PyObject *unused);
 /* memory_course(points): [(nanoseconds, bytes), ...] */
 PyObject *lmx_memory_course(PyObject *self, PyObject *args);
 

@@ -74,9 +74,9 @@ static PyObject *call_args(const lam_arg *args, int32_t n) {
                               .device = args[i].device,
                               .ndim = args[i].ndim,
                               .sizes = args[i].sizes};
-    PyObject *told = op_args(all, n);
+    PyObject *answer = op_args(all, n);
     free(all);
-    return told;
+    return answer;
 }
 
 static PyObject *question(const lmx_own *o, const lam_model *m, int32_t op, int32_t event, const char *name) {
@@ -84,10 +84,10 @@ static PyObject *question(const lmx_own *o, const lam_model *m, int32_t op, int3
     const lam_event *ev = asked ? NULL : lam_model_event(m, event);
     PyObject *in = asked ? op_args(asked->sig->in, asked->sig->n_in) : call_args(ev->in, ev->n_in);
     PyObject *out = asked ? op_args(asked->sig->out, asked->sig->n_out) : call_args(ev->out, ev->n_out);
-    PyObject *told = in && out ? PyObject_CallFunction(o->ask, "sOO", name, in, out) : NULL;
+    PyObject *answer = in && out ? PyObject_CallFunction(o->ask, "sOO", name, in, out) : NULL;
     Py_XDECREF(in);
     Py_XDECREF(out);
-    return told;
+    return answer;
 }
 
 /* Calls the user's function, which returns a dict of numbers by metric; None is unknown. */
@@ -95,14 +95,14 @@ bool lmx_own_ask(void *self, const lam_model *m, int32_t op, int32_t event, cons
                  lam_count out[LAM_N_METRICS]) {
     lmx_own *o = self;
     if (o->failed || !o->ask || PyErr_Occurred()) return false;
-    PyObject *told = question(o, m, op, event, name);
-    o->failed = !told;
-    if (told && !PyDict_Check(told)) {
+    PyObject *answer = question(o, m, op, event, name);
+    o->failed = !answer;
+    if (answer && !PyDict_Check(answer)) {
         lmx_fail(o->st, LAM_USAGE, name, "the function of its numbers gave no dict");
         o->failed = true;
     }
-    if (!o->failed) o->failed = !lmx_counts_from_dict(o->st, told, out);
-    Py_XDECREF(told);
+    if (!o->failed) o->failed = !lmx_counts_from_dict(o->st, answer, out);
+    Py_XDECREF(answer);
     return !o->failed;
 }
 

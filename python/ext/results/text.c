@@ -20,7 +20,7 @@ static PyObject *text_version(PyObject *module, PyObject *unused) {
     return lmx_str(lam_version());
 }
 
-static PyObject *told(lam_tables_part part, int32_t i) {
+static PyObject *part_data(lam_tables_part part, int32_t i) {
     lmx_sink t;
     lam_tables_tell(part, i, lmx_sink_begin(&t));
     return lmx_sink_end(&t);
@@ -29,13 +29,13 @@ static PyObject *told(lam_tables_part part, int32_t i) {
 static PyObject *text_conventions(PyObject *module, PyObject *unused) {
     (void)module;
     (void)unused;
-    return told(LAM_TABLES_CONVENTIONS, 0);
+    return part_data(LAM_TABLES_CONVENTIONS, 0);
 }
 
 static PyObject *text_row_names(PyObject *module, PyObject *unused) {
     (void)module;
     (void)unused;
-    return told(LAM_TABLES_ROW, 0);
+    return part_data(LAM_TABLES_ROW, 0);
 }
 
 /* Fails with the core's error for an unknown convention, which lists the known ones. */
@@ -61,7 +61,7 @@ static PyObject *text_rules(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "s:rules", &name)) return NULL;
     int32_t convention = lam_convention_find(name);
     if (convention < 0) return no_convention(lmx_state_of(module), name);
-    return told(LAM_TABLES_RULES, convention);
+    return part_data(LAM_TABLES_RULES, convention);
 }
 
 /* == numbers =========================================================================================== */

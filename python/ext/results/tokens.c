@@ -22,14 +22,14 @@ static PyObject *tokens_of(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OOOs(LLL)(ppp):tokens", &costs, &lengths, &followed, &o.path, &prompt,
                           &fresh, &batch, &given_prompt, &given_fresh, &sampled))
         return NULL;
-    const bool told = PyUnicode_Check(followed);
+    const bool is_text = PyUnicode_Check(followed);
     if (Py_TYPE(costs) != st->costs_type || (lengths != Py_None && Py_TYPE(lengths) != st->costs_type) ||
-        (followed != Py_None && !told && Py_TYPE(followed) != st->costs_type))
+        (followed != Py_None && !is_text && Py_TYPE(followed) != st->costs_type))
         return lmx_fail(st, LAM_USAGE, NULL, "tokens are read from Costs");
     lam_costs *c = lmx_costs_settled(costs);
     if (c && lengths != Py_None && !(o.lengths = lmx_costs_settled(lengths))) c = NULL;
-    if (c && told && !(o.not_followed = PyUnicode_AsUTF8AndSize(followed, NULL))) c = NULL;
-    if (c && !told && followed != Py_None && !(o.followed = lmx_costs_settled(followed))) c = NULL;
+    if (c && is_text && !(o.not_followed = PyUnicode_AsUTF8AndSize(followed, NULL))) c = NULL;
+    if (c && !is_text && followed != Py_None && !(o.followed = lmx_costs_settled(followed))) c = NULL;
     lmx_tokens *self = c ? (lmx_tokens *)PyType_GenericAlloc(st->tokens_type, 0) : NULL;
     if (!self) return NULL;
     Py_INCREF(costs);
@@ -60,7 +60,7 @@ static void tokens_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-static PyObject *tokens_told(PyObject *self, PyObject *unused) {
+static PyObject *tokens_as_dict(PyObject *self, PyObject *unused) {
     (void)unused;
     lmx_sink t;
     lam_costs *c = lmx_costs_settled(self_of(self)->costs);
@@ -261,7 +261,8 @@ PyMethodDef lmx_tokens_functions[] = {
 };
 
 static PyMethodDef tokens_methods[] = {
-    {"told", tokens_told, METH_NOARGS, PyDoc_STR("told($self, /)\n--\n\nReturns all numbers as a dict.")},
+    {"as_dict", tokens_as_dict, METH_NOARGS,
+     PyDoc_STR("as_dict($self, /)\n--\n\nReturns all numbers as a dict.")},
     {"bound", tokens_bound, METH_VARARGS,
      PyDoc_STR("bound($self, peak, measure, /)\n--\n\nReturns what the peak of a device allows, as a dict. "
                "`measure`, given a type of numbers and a device's type number, returns the FLOPs and bytes a "

@@ -31,10 +31,10 @@ bool lmx_wants_grad(lmx_state *st, PyObject *tensor, bool *wanted) {
         *wanted = t->grads.wanted(impl_of(t, tensor));
         return true;
     }
-    PyObject *told = PyObject_GetAttr(tensor, st->n_requires_grad);
-    *wanted = told == Py_True;
-    Py_XDECREF(told);
-    return told != NULL;
+    PyObject *result = PyObject_GetAttr(tensor, st->n_requires_grad);
+    *wanted = result == Py_True;
+    Py_XDECREF(result);
+    return result != NULL;
 }
 
 bool lmx_has_no_grad(lmx_state *st, PyObject *tensor) {

@@ -153,7 +153,7 @@ static PyObject *unpack(PyObject *packed) {
     return state;
 }
 
-static bool collect(lmx_state *st, PyObject *o, int depth, PyObject *into, bool *told) {
+static bool collect(lmx_state *st, PyObject *o, int depth, PyObject *into, bool *complete) {
     if (lmx_is_tensor(st, o)) return PyList_Append(into, o) == 0;
     if (depth == DEEPEST) return true;
     bool ok = true;
@@ -161,21 +161,21 @@ static bool collect(lmx_state *st, PyObject *o, int depth, PyObject *into, bool 
         Py_ssize_t n = PySequence_Size(o);
         for (Py_ssize_t i = 0; ok && i < n; i++) {
             PyObject *item = PySequence_GetItem(o, i);
-            ok = item && collect(st, item, depth + 1, into, told);
+            ok = item && collect(st, item, depth + 1, into, complete);
             Py_XDECREF(item);
         }
     } else if (is_packed(o)) {
         PyObject *state = unpack(o);
-        if (!state) *told = false;
-        ok = state ? collect(st, state, depth + 1, into, told) : lmx_forgive();
+        if (!state) *complete = false;
+        ok = state ? collect(st, state, depth + 1, into, complete) : lmx_forgive();
         Py_XDECREF(state);
     }
     return ok;
 }
 
-PyObject *lmx_unpacked(lmx_state *st, PyObject *value, bool *told) {
+PyObject *lmx_unpacked(lmx_state *st, PyObject *value, bool *complete) {
     PyObject *tensors = is_packed(value) ? PyList_New(0) : NULL;
-    *told = true;
-    if (tensors && !collect(st, value, 0, tensors, told)) Py_CLEAR(tensors);
+    *complete = true;
+    if (tensors && !collect(st, value, 0, tensors, complete)) Py_CLEAR(tensors);
     return tensors;
 }

@@ -20,8 +20,9 @@ static bool add_part(lmx_state *st, PyObject *value, PyObject *parts) {
 
 /* The tensors that a wrapper names, a new list; NULL, maybe with an exception: it names none. */
 static PyObject *named_parts(lmx_state *st, PyObject *tensor) {
-    PyObject *told = PyObject_CallMethod(tensor, "__tensor_flatten__", NULL);
-    PyObject *first = told && PyTuple_Check(told) && PyTuple_Size(told) > 0 ? PyTuple_GetItem(told, 0) : NULL;
+    PyObject *result = PyObject_CallMethod(tensor, "__tensor_flatten__", NULL);
+    PyObject *first =
+        result && PyTuple_Check(result) && PyTuple_Size(result) > 0 ? PyTuple_GetItem(result, 0) : NULL;
     PyObject *names = first ? PySequence_List(first) : NULL, *parts = names ? PyList_New(0) : NULL;
     for (Py_ssize_t i = 0; parts && i < PyList_Size(names); i++) {
         PyObject *part = PyObject_GetAttr(tensor, PyList_GetItem(names, i));
@@ -30,7 +31,7 @@ static PyObject *named_parts(lmx_state *st, PyObject *tensor) {
     }
     if (parts && PyList_Size(parts) == 0) Py_CLEAR(parts);
     Py_XDECREF(names);
-    Py_XDECREF(told);
+    Py_XDECREF(result);
     return parts;
 }
 

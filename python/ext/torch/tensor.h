@@ -66,8 +66,8 @@ PyObject *lmx_sparse_parts(PyObject *tensor);
 /* Finds the functions of libtorch_cpu for this, if they are exported. */
 void lmx_sparse_load(lmx_shim *s, void *library);
 /* The unpacked tensors of packed weights, a new list; NULL without an exception if the value is something
- * else. `told` false: some could not be unpacked. */
-PyObject *lmx_unpacked(lmx_state *st, PyObject *value, bool *told);
+ * else. `complete` false: some could not be unpacked. */
+PyObject *lmx_unpacked(lmx_state *st, PyObject *value, bool *complete);
 
 /* == tensors inside values (find_tensors.c) ============================================================== */
 

@@ -119,22 +119,22 @@ lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look
 /* == through attributes ================================================================================== */
 
 static bool ask(PyObject *o, PyObject *name, int64_t *out) {
-    PyObject *told = PyObject_CallMethodObjArgs(o, name, NULL);
-    bool ok = told && PyLong_Check(told);
-    *out = ok ? PyLong_AsLongLong(told) : -1;
-    Py_XDECREF(told);
+    PyObject *result = PyObject_CallMethodObjArgs(o, name, NULL);
+    bool ok = result && PyLong_Check(result);
+    *out = ok ? PyLong_AsLongLong(result) : -1;
+    Py_XDECREF(result);
     return ok && !PyErr_Occurred();
 }
 
 static bool ask_strides(PyObject *tensor, PyObject *name, int32_t ndim, int64_t *out) {
-    PyObject *told = PyObject_CallMethodObjArgs(tensor, name, NULL);
-    bool ok = told && PyTuple_Check(told) && PyTuple_Size(told) == ndim;
+    PyObject *result = PyObject_CallMethodObjArgs(tensor, name, NULL);
+    bool ok = result && PyTuple_Check(result) && PyTuple_Size(result) == ndim;
     for (int32_t i = 0; ok && i < ndim; i++) {
-        PyObject *one = PyTuple_GetItem(told, i);
+        PyObject *one = PyTuple_GetItem(result, i);
         ok = PyLong_Check(one);
         if (ok) out[i] = PyLong_AsLongLong(one);
     }
-    Py_XDECREF(told);
+    Py_XDECREF(result);
     return ok && !PyErr_Occurred();
 }
 
@@ -176,9 +176,9 @@ static lmx_seen by_attributes(const lmx_looker *k, PyObject *tensor, lmx_look *o
 static size_t slot_of(PyObject *tensor) { return ((uintptr_t)tensor >> 4 ^ (uintptr_t)tensor >> 10) & 63; }
 
 int64_t lmx_look_version(const lmx_looker *k, PyObject *tensor) {
-    PyObject *told = PyObject_GetAttr(tensor, k->n_version);
-    int64_t v = told && PyLong_Check(told) ? PyLong_AsLongLong(told) : -1;
-    Py_XDECREF(told);
+    PyObject *result = PyObject_GetAttr(tensor, k->n_version);
+    int64_t v = result && PyLong_Check(result) ? PyLong_AsLongLong(result) : -1;
+    Py_XDECREF(result);
     PyErr_Clear();
     return v;
 }
@@ -256,13 +256,13 @@ static bool intern_names(lmx_looker *k) {
 static bool tells_truth(lmx_looker *k, PyObject *torch) {
     PyObject *whole = PyObject_CallMethod(torch, "ones", "ii", 3, 5);
     PyObject *probe = whole ? PyObject_CallMethod(whole, "t", NULL) : NULL;
-    int64_t strides[2], offset, storage, *told = NULL, bytes = 0;
+    int64_t strides[2], offset, storage, *listed = NULL, bytes = 0;
     bool ok = probe && lmx_kind_of(k->st, probe) == LMX_PLAIN &&
               ask_strides(probe, k->n_stride, 2, strides) && ask(probe, k->n_offset, &offset) &&
               ask_storage(k, probe, &storage);
     void *handle = ok ? (char *)probe + k->st->torch.offset : NULL;
-    ok = ok && !k->shim->strides(handle, &told) && !k->shim->storage(handle, &bytes) &&
-         told[0] == strides[0] && told[1] == strides[1] && bytes == storage;
+    ok = ok && !k->shim->strides(handle, &listed) && !k->shim->storage(handle, &bytes) &&
+         listed[0] == strides[0] && listed[1] == strides[1] && bytes == storage;
     Py_XDECREF(probe);
     Py_XDECREF(whole);
     PyErr_Clear();

@@ -111,12 +111,12 @@ def check_convention(convention: str | None) -> None:
 @cache
 def conventions() -> dict[str | None, bool]:
     """For each convention whether it counts operators; None is the default one."""
-    told: dict[str | None, bool] = {}
+    by_name: dict[str | None, bool] = {}
     for row in _lamina.conventions():
-        told[row["name"]] = bool(row["counts_ops"])
+        by_name[row["name"]] = bool(row["counts_ops"])
         if row["default"]:
-            told[None] = bool(row["counts_ops"])
-    return told
+            by_name[None] = bool(row["counts_ops"])
+    return by_name
 
 
 def counts_ops(convention: str | None) -> bool:

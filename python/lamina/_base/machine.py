@@ -15,8 +15,8 @@ FIRST = 65_536  # bytes of that file that are read: the first processor is among
 def processor(file: str = CPUINFO) -> str | None:
     """The processor's name from Linux; None on other systems, or if it has none."""
     try:
-        with open(file, "rb") as told:  # noqa: PTH123 - a Path costs more than the rest of it
-            first = told.read(FIRST).decode("utf-8", "replace")
+        with open(file, "rb") as opened:  # noqa: PTH123 - a Path costs more than the rest of it
+            first = opened.read(FIRST).decode("utf-8", "replace")
     except OSError:
         return None
     for line in first.splitlines():

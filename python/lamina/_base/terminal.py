@@ -22,8 +22,8 @@ UNICODE = ("utf8", "utf16", "utf32", "cp65001")
 
 def size_of(stream: TextIO | None) -> os.terminal_size:
     """Columns and lines by COLUMNS and LINES, else of the stream's terminal, as shutil has it; 0: unknown."""
-    told = [os.environ.get(name, "") for name in ("COLUMNS", "LINES")]
-    size = [int(each) if each.isdecimal() else 0 for each in told]
+    given = [os.environ.get(name, "") for name in ("COLUMNS", "LINES")]
+    size = [int(each) if each.isdecimal() else 0 for each in given]
     if not all(size) and stream is not None:
         with suppress(OSError, ValueError, AttributeError):
             there = os.get_terminal_size(stream.fileno())

@@ -67,25 +67,25 @@ class Host:
             with _aside(self.out, self.err), self._last_words(request["target"]):
                 return self._run(request, needs_run)
         except Exception as error:
-            told = advise(error.__cause__ or error, COMMAND, getattr(error, "lamina_raised", None))
+            advice = advise(error.__cause__ or error, COMMAND, getattr(error, "lamina_raised", None))
             if error.args and isinstance(error.args[0], str):
                 text = error.args[0].replace("leave dry=True out", "leave --dry out")
-                error.args = (text if told is None else f"{text}; {told}", *error.args[1:])
+                error.args = (text if advice is None else f"{text}; {advice}", *error.args[1:])
             raise
 
     def _run(self, request: dict[str, Any], needs_run: str | None) -> _lamina.Model:
         """Runs the model; one that is larger than the memory is followed as in a dry run, unless the request
         needs values or times."""
-        from .._target.load import _TooLargeToldError
+        from .._target.load import _TooLargeShownError
         from .live import run_target
 
         try:
             return run_target(**request, built=self._built)
-        except _TooLargeToldError as error:
+        except _TooLargeShownError as error:
             if request["dry"]:
                 raise
             if needs_run:
-                raise _TooLargeToldError(
+                raise _TooLargeShownError(
                     f"{error}, so it can't run here, and {needs_run} needs a run; leave it out for a dry "
                     "run, which follows the shapes, or ask `lamina fit` what a run would need"
                 ) from error
@@ -95,7 +95,7 @@ class Host:
 
     @contextmanager
     def _last_words(self, target: str) -> Iterator[None]:
-        """In the block, a signal that ends the process is told with the layer that ran."""
+        """In the block, a signal that ends the process is reported with the layer that ran."""
         if self.alone:
             _lamina.last_words(target)
         try:

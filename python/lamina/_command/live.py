@@ -16,7 +16,7 @@ from .._base.terminal import progress
 from .._run.generate import config_words
 from .._run.once import run_once
 from .._target.inputs import SEED, from_code, made_up
-from .._target.load import _ToldError, line_of, load, split
+from .._target.load import _ShownError, line_of, load, split
 from .._target.load import build as built_of
 
 if TYPE_CHECKING:
@@ -162,19 +162,19 @@ def _raise(run: Run, root: Any) -> NoReturn:
     command to print."""
     error: Any = run.error
     failure = run.failure(run.model.costs().failure() if run.model is not None else None)
-    told: Any = error
+    shown: Any = error
     if isinstance(error, SystemExit):
-        told = _ToldError(f"{line_of(error)}; {failure}" if failure else line_of(error))
+        shown = _ShownError(f"{line_of(error)}; {failure}" if failure else line_of(error))
     elif isinstance(error, NeedsValuesError):
-        told = _spelled(error)
+        shown = _spelled(error)
     elif failure and isinstance(error, Exception):
-        told = _ToldError(f"{line_of(error)}; {failure}")
+        shown = _ShownError(f"{line_of(error)}; {failure}")
     if run.model is not None:
-        told.lamina_model = run.model
-        told.lamina_raised = raised_in(root, run.model.costs().rows())
-    if told is error:
+        shown.lamina_model = run.model
+        shown.lamina_raised = raised_in(root, run.model.costs().rows())
+    if shown is error:
         raise error
-    raise told from error
+    raise shown from error
 
 
 def torch_module() -> ModuleType:

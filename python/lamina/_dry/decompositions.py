@@ -223,11 +223,11 @@ def _nan(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
 def _looks_at_mask(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The memory that the gradient is spread over is allocated before the equal elements are counted."""
     mask = args[0]
-    told = getattr(sys.modules["torch"]._C._current_autograd_node(), "_input_metadata", None)
+    metadata = getattr(sys.modules["torch"]._C._current_autograd_node(), "_input_metadata", None)
 
     def plain() -> Any:
-        if told:
-            run.spread = _aten().new_zeros(mask, mask.shape, dtype=told[0].dtype)
+        if metadata:
+            run.spread = _aten().new_zeros(mask, mask.shape, dtype=metadata[0].dtype)
         return function(*args, **kwargs)
 
     return _opened(run, plain)

@@ -436,7 +436,7 @@ class _Run:
         return out
 
     def _other(self, layout: Any) -> str:
-        """What is told of a tensor with a layout that is not followed."""
+        """What is known of a tensor with a layout that is not followed."""
         in_backward = self.torch._C._current_graph_task_id() >= 0
         if layout is self.torch.sparse_coo and in_backward:
             return "makes a sparse gradient (sparse=False makes a dense one, which can be followed)"
@@ -550,8 +550,8 @@ class _Run:
             self.block(what + "whose result's size depends on values")
         if isinstance(error, NotImplementedError):
             self.block(what + "of which torch does not tell the result's shape")
-        told = str(error).partition("\n")[0]
-        self.block(what + f"which torch's shape function refuses ({told})")
+        reason = str(error).partition("\n")[0]
+        self.block(what + f"which torch's shape function refuses ({reason})")
 
 
 def _tensors(value: Any) -> list[Any]:
@@ -641,7 +641,7 @@ def _cause(error: BaseException | None) -> str | None:
 
 def _sentence(run: Run, subject: str, blocked: str, *, follow: bool) -> NeedsValuesError:
     where = None if run.model is None else run.model.costs().failed_layer()
-    told = f"a dry run can't follow {where or subject}: it {blocked}, and nothing was computed"
-    error = NeedsValuesError(told if follow else f"{told}; leave dry=True out to run the model")
+    sentence = f"a dry run can't follow {where or subject}: it {blocked}, and nothing was computed"
+    error = NeedsValuesError(sentence if follow else f"{sentence}; leave dry=True out to run the model")
     error.__cause__ = run.error
     return error

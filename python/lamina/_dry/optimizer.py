@@ -44,10 +44,10 @@ def maker(optimizer: Any) -> Maker:
         return Maker(optimizer, _by_name(optimizer))
     if callable(optimizer):
         return Maker(None, optimizer)
-    told = f"optimizer is a name, as 'sgd', or a function of the parameters, not {describe_object(optimizer)}"
+    text = f"optimizer is a name, as 'sgd', or a function of the parameters, not {describe_object(optimizer)}"
     if hasattr(optimizer, "param_groups"):
-        told += f"; give one that makes it: lambda p: {type(optimizer).__name__}(p, ...)"
-    raise TypeError(told)
+        text += f"; give one that makes it: lambda p: {type(optimizer).__name__}(p, ...)"
+    raise TypeError(text)
 
 
 def names() -> list[str]:
@@ -141,9 +141,9 @@ def _made(run: _Run, by: Maker, parameters: list[Any]) -> list[Any]:
     try:
         made = by.make(parameters)
     except (TypeError, ValueError) as error:
-        told = f"the optimizer {by.name!r}" if by.name else "the optimizer"
+        which = f"the optimizer {by.name!r}" if by.name else "the optimizer"
         hint = "; give a function of the parameters: lambda p: [...]" if by.name else ""
-        raise UsageError(f"{told} can't be made of this model's parameters: {error}{hint}") from error
+        raise UsageError(f"{which} can't be made of this model's parameters: {error}{hint}") from error
     every = list(made) if isinstance(made, (list, tuple)) else [made]
     given = {id(p) for p in parameters}
     if not every:
@@ -183,8 +183,8 @@ def _step(run: _Run, every: list[Any]) -> None:
         except Exception as error:
             if run.blocked is not None:
                 raise
-            told = f"the step of {name} can't be followed: it raised {type(error).__name__}: {error}"
-            raise UnsupportedError(told) from error
+            text = f"the step of {name} can't be followed: it raised {type(error).__name__}: {error}"
+            raise UnsupportedError(text) from error
 
 
 def _plain_step(optimizer: Any) -> Callable[..., Any]:

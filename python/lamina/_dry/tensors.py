@@ -149,13 +149,13 @@ def _number(value: Any) -> Any:
 
 def is_of_address(error: BaseException | None) -> bool:
     """True for the exception of ctypes for an address that is no number."""
-    told = (
+    sentences = (
         "integer expected",
         "integer address expected",
         "cannot be converted to pointer",
         DryAddress.__name__,
     )
-    return isinstance(error, TypeError) and any(each in str(error) for each in told)
+    return isinstance(error, TypeError) and any(each in str(error) for each in sentences)
 
 
 # -- storages ------------------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ def types() -> tuple[type, type]:
     """The class of fake tensors, and its subclass for tensors with known values."""
     torch = sys.modules["torch"]
 
-    def told(self: Any, **_: object) -> str:
+    def text_of(self: Any, **_: object) -> str:
         return f"<a tensor of a dry run, {tuple(self.shape)}, {self.dtype}, without values>"
 
     def formatted(self: Any, spec: str) -> str:
@@ -338,7 +338,7 @@ def types() -> tuple[type, type]:
             "__new__": made_again,
             "__torch_function__": torch._C._disabled_torch_function_impl,
             "__torch_dispatch__": classmethod(cast("Any", _outside)),
-            "__repr__": told,
+            "__repr__": text_of,
             "__format__": formatted,
             **_readers(),
             "as_subclass": _as_subclass,

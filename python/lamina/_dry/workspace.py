@@ -219,9 +219,9 @@ class Taken:
             listed = self._listed(args, sized)
             # The results show whether there are as many channels as examples in some tensor.
             for whole in ([], tensors[1:], *([t] for t in tensors[1:])):
-                told = self._of(function, listed, kwargs, tensors, sized, whole)
-                if told is not None and _are_of(told[2], out, sized):
-                    return told[0]
+                found = self._of(function, listed, kwargs, tensors, sized, whole)
+                if found is not None and _are_of(found[2], out, sized):
+                    return found[0]
             return None
 
         more, less = taken(few), taken(half) if half else 0

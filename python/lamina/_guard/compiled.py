@@ -244,7 +244,7 @@ class Compiler:
     def __init__(self, watch: _lamina.Capture) -> None:
         self._watch = watch
         self._thread = threading.get_ident()
-        self._told: list[tuple[list[Any], Callable[[Any], None]]] = []
+        self._callbacks: list[tuple[list[Any], Callable[[Any], None]]] = []
         Compiler._all.add(self)
 
     def open(self) -> None:
@@ -253,15 +253,15 @@ class Compiler:
         for name, does in (("start_callbacks", Compiler._begins), ("end_callbacks", Compiler._ended)):
             others = getattr(handler, name, None)
             if isinstance(others, list):
-                others.append(told := partial(_tell, me, does))
-                self._told.append((others, told))
+                others.append(callback := partial(_tell, me, does))
+                self._callbacks.append((others, callback))
 
     def close(self) -> None:
         Compiler._all.discard(self)
-        for others, told in self._told:
-            if told in others:  # other code may empty torch's lists
-                others.remove(told)
-        self._told.clear()
+        for others, callback in self._callbacks:
+            if callback in others:  # other code may empty torch's lists
+                others.remove(callback)
+        self._callbacks.clear()
 
     def __del__(self) -> None:
         self.close()
@@ -295,14 +295,14 @@ class Imported:
     running = False  # the compiler's module code runs: the compiler can't be used yet
 
     @classmethod
-    def look(cls, told: Callable[[], None], *, wanted: bool) -> bool:
-        """True if the compiler was imported. ``wanted``: if it was not, ``told`` is called after its
+    def look(cls, callback: Callable[[], None], *, wanted: bool) -> bool:
+        """True if the compiler was imported. ``wanted``: if it was not, ``callback`` is called after its
         import."""
         there = COMPILER in sys.modules and not cls.running
-        if told in cls.waiting:
-            cls.waiting.remove(told)
+        if callback in cls.waiting:
+            cls.waiting.remove(callback)
         if wanted and not there:
-            cls.waiting.append(told)
+            cls.waiting.append(callback)
         if cls.waiting and FINDER not in sys.meta_path:
             sys.meta_path.insert(0, FINDER)
         elif not cls.waiting and FINDER in sys.meta_path:
@@ -318,8 +318,8 @@ class Imported:
         finally:
             Compiler.imports(now=False)
             cls.running = False
-        for told in [*cls.waiting]:
-            told()
+        for callback in [*cls.waiting]:
+            callback()
 
 
 FINDER: Any = Finder(COMPILER, Imported.around)

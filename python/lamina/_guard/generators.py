@@ -171,12 +171,12 @@ def _find_numpy(module: Any) -> tuple[int, int] | None:
 def _proved(one: Any, flags: list[int], number: int, size: int) -> tuple[int, int] | None:
     """The offsets of a spare Gaussian's flag and number, if they change with draws as expected."""
     for flag in flags:
-        told = []
+        agrees = []
         for _ in range(5):
             one.standard_normal()
             whole, state = read_memory(((id(one), size),)), one.get_state()
             same_number = not state[3] or NUMBER.unpack_from(whole, number)[0] == state[4]
-            told.append(POSITION.unpack_from(whole, flag)[0] == state[3] and same_number)
-        if all(told):
+            agrees.append(POSITION.unpack_from(whole, flag)[0] == state[3] and same_number)
+        if all(agrees):
             return flag, number
     return None

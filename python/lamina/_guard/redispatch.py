@@ -56,7 +56,7 @@ class Redispatch:
         python = sys.modules["torch"]._C.DispatchKey.Python
         twin: Any = twin_of(method)
 
-        def told(op: Any, /, *args: Any, **kwargs: Any) -> Any:
+        def reporting(op: Any, /, *args: Any, **kwargs: Any) -> Any:
             keys: Any = args[0] if args else kwargs.get("keyset")
             # If a mode or a tensor subclass handles the call, the operators that it runs are observed.
             if not (hasattr(keys, "has") and keys.has(python)):
@@ -67,7 +67,7 @@ class Redispatch:
             return twin(op, *args, **kwargs)
 
         cls.itself = twin
-        cls._codes.append((method, method.__code__, leading_to(told, method)))
+        cls._codes.append((method, method.__code__, leading_to(reporting, method)))
         call = operator.__call__
         if hasattr(operator, "_enable_pyobj_dispatch") and isinstance(call, FunctionType):
             cls._codes.append((call, call.__code__, leading_to(recorded, call)))

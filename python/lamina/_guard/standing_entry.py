@@ -21,7 +21,7 @@ class Rest:
     """Shared by all watches of this process."""
 
     watches = 0
-    _told: ClassVar[list[tuple[list[Any], Any]]] = []  # torch's lists of functions to call, and ours
+    _callbacks: ClassVar[list[tuple[list[Any], Any]]] = []  # torch's lists of functions to call, and ours
 
     @classmethod
     def begin(cls) -> None:
@@ -58,15 +58,15 @@ class Rest:
             theirs = getattr(handler, name, None)
             if isinstance(theirs, list):  # not in every version
                 theirs.append(ours)
-                cls._told.append((theirs, ours))
-        _lamina.compiler_reports(cls._told[0][0] if cls._told else None)
+                cls._callbacks.append((theirs, ours))
+        _lamina.compiler_reports(cls._callbacks[0][0] if cls._callbacks else None)
 
     @classmethod
     def _leave(cls) -> None:
-        for theirs, ours in cls._told:
+        for theirs, ours in cls._callbacks:
             if ours in theirs:
                 theirs.remove(ours)
-        cls._told.clear()
+        cls._callbacks.clear()
         _lamina.compiler_reports(None)
 
     @classmethod

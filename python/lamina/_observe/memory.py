@@ -125,12 +125,12 @@ class Profiled:
         theirs = [at for at, address, size in found if (address, size) == (one, ANCHOR)][:1]
         theirs += [at for at, address, size in found if (address, size) == (other, ANCHOR)][-1:]
         late = (theirs[0] - first, theirs[1] - last)  # not a count: by so much our clock is behind theirs
-        told = []
+        blocks = []
         for at, address, size in found:
             gone = (at - theirs[0]) / max(theirs[1] - theirs[0], 1)  # not a count: a share of the time
             ours = at - late[0] - int((late[1] - late[0]) * gone)  # not a count: a time
-            told.append((address, size, ours))
-        return told
+            blocks.append((address, size, ours))
+        return blocks
 
 
 class MemoryTrace:
@@ -223,11 +223,11 @@ class Optimizers:
             return
         twin: Any = twin_of(method)
 
-        def told(optimizer: Any, /, *args: Any, **kwargs: Any) -> Any:
+        def reporting(optimizer: Any, /, *args: Any, **kwargs: Any) -> Any:
             cls._note(optimizer)
             return twin(optimizer, *args, **kwargs)
 
-        own, ours = method.__code__, leading_to(told, method)
+        own, ours = method.__code__, leading_to(reporting, method)
         method.__code__ = ours
         cls._code = (method, own, ours)
 

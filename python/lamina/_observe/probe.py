@@ -122,10 +122,10 @@ def _find_callbacks(torch: Any) -> int:
     x, w = torch.empty(2, 4, 7, 9), torch.empty(6, 4, 3, 2)
     call = partial(torch.conv2d, x, w)
     whole = _look("aten::conv2d", call)
-    told = [at for at in whole["callbacks"] if _look("aten::conv2d", call, quiet=at)["inside"] == 0]
+    quiet = [at for at in whole["callbacks"] if _look("aten::conv2d", call, quiet=at)["inside"] == 0]
     again = _look("aten::conv2d", call)
     same = [again[name] == whole[name] for name in ("inside", "callbacks")]
-    return told[0] if whole["inside"] and len(told) == 1 and all(same) else -1
+    return quiet[0] if whole["inside"] and len(quiet) == 1 and all(same) else -1
 
 
 def _by_class(torch: Any, sizes: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
@@ -207,8 +207,8 @@ def _find_asks(torch: Any) -> int:
 
     own = type("Answers", (torch.Tensor,), {"__torch_dispatch__": staticmethod(answer)})
     x = torch.Tensor._make_subclass(own, torch.empty(2))
-    told = _lamina.probe_record("PythonSubclass", partial(torch.add, x, x), ()) is not None
-    return -1 if told else int(torch._C.DispatchKey.Python)
+    recorded = _lamina.probe_record("PythonSubclass", partial(torch.add, x, x), ()) is not None
+    return -1 if recorded else int(torch._C.DispatchKey.Python)
 
 
 # The sets of dispatch keys that tell what runs inside an operator, as LMX_KEYS (python/ext/native/layout.h).
@@ -425,9 +425,9 @@ def _check(torch: Any, dispatch: str | None) -> str | None:
         if at == len(ops):
             return f"{name} was not seen"
         got = ops[at]
-        told = tuple(_short(v) for _, v in got["inputs"]), tuple(_short(v) for _, v in got["outputs"])
-        if told != (inputs, outputs) or (got["phase"], got["node"], got["failed"]) != flags:
-            return f"{name}: {told} {got['phase']}"
+        got_values = tuple(_short(v) for _, v in got["inputs"]), tuple(_short(v) for _, v in got["outputs"])
+        if got_values != (inputs, outputs) or (got["phase"], got["node"], got["failed"]) != flags:
+            return f"{name}: {got_values} {got['phase']}"
         at += 1
     return None
 
@@ -436,10 +436,10 @@ def _check_memory(torch: Any) -> str | None:
     """Checks that the identity of memory is the same for all its views, and differs for other tensors; 0:
     none."""
     memories = _apart(torch)
-    told = [{_lamina.identity(x)[0] for x in memory} for memory in memories]
-    known = [own for own in told if own != {0}]
-    if any(len(own) != 1 for own in told) or len(set().union(*known)) != len(known):
-        return f"the memory of tensors: {told}"
+    identities = [{_lamina.identity(x)[0] for x in memory} for memory in memories]
+    known = [own for own in identities if own != {0}]
+    if any(len(own) != 1 for own in identities) or len(set().union(*known)) != len(known):
+        return f"the memory of tensors: {identities}"
     return None
 
 
@@ -451,8 +451,8 @@ def _check_text(torch: Any, dispatch: str | None) -> str | None:
         torch.ops.aten.gelu(torch.empty(2, device="cpu", dtype=torch.float32), approximate="tanh")
     finally:
         watch.stop()
-    told = [op["inputs"][1:] for op in watch.model().operators() if op["name"] == "aten::gelu"]
-    return None if told in ([((1, "tanh"),)], [()]) else f"aten::gelu: {told}"
+    inputs = [op["inputs"][1:] for op in watch.model().operators() if op["name"] == "aten::gelu"]
+    return None if inputs in ([((1, "tanh"),)], [()]) else f"aten::gelu: {inputs}"
 
 
 def _short(value: Any) -> Any:
@@ -464,7 +464,7 @@ def _trials(torch: Any, empty: Callable[..., Any]) -> list[tuple[str, Callable[[
     aten, f = torch.ops.aten, "float32"
     x, w, g = empty(2, 4, 7, 9), empty(6, 2, 3, 2), empty(2, 6, 3, 10)
     conv = ([2, 1], [0, 1], [1, 1], False, [0, 0], 2)
-    told = ((2, 1), (0, 1), (1, 1), False, (0, 0), 2)
+    arguments = ((2, 1), (0, 1), (1, 1), False, (0, 0), 2)
     a, m, n = empty(5), empty(3, 4), empty(4, 5)
     i, j = (torch.zeros(size, device="cpu", dtype=torch.int64) for size in ((1, 2), (3, 2)))
     p = empty(3).requires_grad_()
@@ -475,14 +475,14 @@ def _trials(torch: Any, empty: Callable[..., Any]) -> list[tuple[str, Callable[[
         (
             "aten::convolution",
             partial(aten.convolution, x, w, None, *conv),
-            (tx, tw, None, *told),
+            (tx, tw, None, *arguments),
             (tg,),
             fine,
         ),
         (
             "aten::convolution_backward",
             partial(aten.convolution_backward, g, x, w, None, *conv, mask),
-            (tg, tx, tw, None, *told, (1, 0, 0)),
+            (tg, tx, tw, None, *arguments, (1, 0, 0)),
             (tx, None, None),
             fine,
         ),

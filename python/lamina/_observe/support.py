@@ -158,9 +158,9 @@ def _prove() -> Way:
     kept = _kept()
     record = kept.read()
     if record is not None and ("layout" in record or "failed" in record):
-        told = _use(record)
-        if told.name == "observer" or "failed" in record:
-            return told
+        answer = _use(record)
+        if answer.name == "observer" or "failed" in record:
+            return answer
     record = _ask_child()
     if not record.get("passing"):  # else the next process may succeed
         kept.write(record)
@@ -234,11 +234,11 @@ def _ask_child() -> dict[str, Any]:
     if done.returncode < 0:
         return {"failed": f"the proof crashed with signal {-done.returncode}"}
     try:
-        told = json.loads(done.stdout.decode().strip().rpartition("\n")[2])
+        answer = json.loads(done.stdout.decode().strip().rpartition("\n")[2])
     except ValueError:
         last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         return {"failed": f"the proof gave no answer: {last}", "passing": True}
-    return told if isinstance(told, dict) else {"failed": "the proof gave no answer", "passing": True}
+    return answer if isinstance(answer, dict) else {"failed": "the proof gave no answer", "passing": True}
 
 
 def child() -> None:
@@ -249,13 +249,13 @@ def child() -> None:
     from .probe import NotFoundError, find, fits
 
     torch.set_num_threads(1)
-    told: dict[str, Any]
+    answer: dict[str, Any]
     try:
         layout = find()
         failed = fits(layout)
-        told = {"layout": layout} if failed is None else {"failed": failed}
+        answer = {"layout": layout} if failed is None else {"failed": failed}
     except NotFoundError as error:
-        told = {"failed": str(error)}
+        answer = {"failed": str(error)}
     except Exception as error:
-        told = {"failed": f"{type(error).__name__}: {error}", "passing": True}
-    sys.stdout.write(json.dumps(told) + "\n")
+        answer = {"failed": f"{type(error).__name__}: {error}", "passing": True}
+    sys.stdout.write(json.dumps(answer) + "\n")

@@ -60,7 +60,7 @@ class Checks:
         self.checks = dict(checks or {})
         self.stats = stats
         self.ring = ring
-        self._told = False
+        self._printed = False
         for which in [*self.allow, *self.checks]:
             if not isinstance(which, (str, type)):
                 raise TypeError(f"{which!r} names no layers; give a pattern such as 'layer*.bn*', or a type")
@@ -86,20 +86,20 @@ class Checks:
             path, checks = asked[id(module)]
             return [(name, said) for name, check in checks if (said := _said(check, path, module, output))]
 
-        self._told = False
+        self._printed = False
         broke = self.show_tail if self.ring else None
         watch.watch_health(self.stats, gradients, allowed, checked, ask, broke)
 
     def show_tail(self, model: _lamina.Model, error: object) -> bool:
         """Prints the last calls, once, if they were requested and there is a finding; True if it printed
         them. ``error``: the exception, or None."""
-        if not self.ring or self._told:
-            return self._told
+        if not self.ring or self._printed:
+            return self._printed
         health = model.health()
         assert health is not None
         if error is None and not health["findings"]:
             return False
-        self._told = True
+        self._printed = True
         why = health["sentence"] if health["findings"] else f"{type(error).__name__}: {error}"
         if sys.stderr is not None:
             tail = model.health_tail(min(self.ring, MOST_CALLS))

@@ -50,13 +50,13 @@ def clever_scale(value: float) -> tuple[float, str]:
 def description(module: dict[str, Any]) -> str:
     """The class of a layer, with the window of a convolution or a pool: "Conv2d k=3 p=1 s=2"."""
     attrs, word = module["attrs"], module["word"]
-    told = clean(module["type"])
+    name = clean(module["type"])
     if "kernel_size" not in attrs or word in (None, "Fold", "Unfold"):
-        return told
+        return name
     shown = {"k": "kernel_size", "p": "padding", "s": "stride"}
     if not word.startswith("Conv"):
         del shown["p"]
-    return told + "".join(f" {key}={_value(attrs[name])}" for key, name in shown.items() if name in attrs)
+    return name + "".join(f" {key}={_value(attrs[name])}" for key, name in shown.items() if name in attrs)
 
 
 def _value(value: Any) -> str:

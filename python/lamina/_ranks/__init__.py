@@ -217,7 +217,7 @@ def asked(db: Any, text: str, where: object) -> list[tuple[Any, ...]]:
     except Exception as error:
         if not of_duckdb(error):
             raise
-        raise FormatError(f"{where}: {told(error)}") from error
+        raise FormatError(f"{where}: {line_of(error)}") from error
     return rows
 
 
@@ -226,7 +226,7 @@ def of_duckdb(error: BaseException) -> bool:
     return type(error).__module__.partition(".")[0].endswith("duckdb")
 
 
-def told(error: BaseException) -> str:
+def line_of(error: BaseException) -> str:
     """An error of DuckDB as one line. Where a thread of it could not write, its sentence is inside JSON."""
     line = str(error).strip().partition("\n")[0]
     inside = re.search(r'"exception_message":("(?:[^"\\]|\\.)*")', line)
@@ -346,14 +346,14 @@ class Run:
         try:
             rows: list[tuple[Any, ...]] = self.db.execute(text).fetchall()
         except Exception as error:
-            raise self._told(error, table) from error
+            raise self._shown(error, table) from error
         return rows
 
-    def _told(self, error: Exception, table: str) -> Exception:
+    def _shown(self, error: Exception, table: str) -> Exception:
         """An error of DuckDB, or of a table's values, as one sentence; other exceptions as they are."""
         if not isinstance(error, LaminaError | OSError) and not of_duckdb(error):
             return error
-        line = told(error).removeprefix(f"{table}: ").removeprefix("it can't be read: ")
+        line = line_of(error).removeprefix(f"{table}: ").removeprefix("it can't be read: ")
         return FormatError(f"{self.where}: the table {table} can't be read: {line}")
 
     def _give(self, to: _lamina.Ranks, name: str, text: str) -> None:
@@ -362,7 +362,7 @@ class Run:
             relation = self.db.sql(text)
             to.add(name, relation)
         except Exception as error:
-            raise self._told(error, name) from error
+            raise self._shown(error, name) from error
 
     def layers(self, ranks: Sequence[int], peers: Sequence[int], first: int, last: int) -> Any:
         """The layers of some ranks beside the medians of peers, or without ranks each layer of the rank that
@@ -381,7 +381,7 @@ class Run:
         try:
             return self.db.sql(f"SELECT CAST(rank AS BIGINT) AS rank, layer, own_us, peer_us FROM ({text})")
         except Exception as error:
-            raise self._told(error, "layers") from error
+            raise self._shown(error, "layers") from error
 
     def write(self, name: str, to: Path) -> int:
         """Writes a table, a file for each node, attempt and day, and returns how many."""
@@ -413,7 +413,7 @@ class Run:
             try:
                 write_file(self.db, name, source, file, {})
             except Exception as error:
-                raise self._told(error, name) from error
+                raise self._shown(error, name) from error
         return len(parts)
 
     def judged(self) -> _lamina.Ranks:

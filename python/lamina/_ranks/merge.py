@@ -29,9 +29,9 @@ from . import (
     files_of,
     from_files,
     kept_in,
+    line_of,
     of_duckdb,
     sql,
-    told,
     write_file,
 )
 
@@ -100,7 +100,7 @@ def merge(recordings: Sequence[str], folder: str, tell: Tell, progress: Progress
     except Exception as error:
         if not of_duckdb(error):
             raise
-        raise FormatError(f"{folder}: {told(error)}") from error
+        raise FormatError(f"{folder}: {line_of(error)}") from error
 
 
 def _merge(recordings: Sequence[str], to: Path, tell: Tell, progress: Progress) -> Merged:

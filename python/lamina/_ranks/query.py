@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._base.errors import UsageError
-from . import FLAG, REAL, TEXT, WHOLE, of_duckdb, open_run, sql, told
+from . import FLAG, REAL, TEXT, WHOLE, line_of, of_duckdb, open_run, sql
 
 WHOLES = (
     "TINYINT",
@@ -41,7 +41,7 @@ def ask(folder: str, query: str, spill: str) -> Any:
     except Exception as error:
         if not of_duckdb(error):
             raise
-        raise UsageError(f"the query can't be answered: {told(error)}") from error
+        raise UsageError(f"the query can't be answered: {line_of(error)}") from error
 
 
 def _rows(db: Any, query: str) -> Any:

@@ -80,8 +80,8 @@ class Comparison:
     @property
     def tokens(self) -> int | None:
         """The tokens of all sequences; None: they are not known, or it is no comparison in tokens."""
-        told: dict[str, Any] = self._data.get("tokens", {})
-        return told.get("tokens")
+        tokens: dict[str, Any] = self._data.get("tokens", {})
+        return tokens.get("tokens")
 
     @property
     def rows(self) -> list[Compared]:

@@ -162,22 +162,22 @@ def _side(of: Report | str | os.PathLike[str], name: str) -> tuple[Any, str | No
     return source_of(of, name), of._failed() if isinstance(of, Report) else None
 
 
-def _numbers(told: dict[str, Any]) -> dict[str, DiffNumber]:
-    return {name: _number(number) for name, number in told.items()}
+def _numbers(fields: dict[str, Any]) -> dict[str, DiffNumber]:
+    return {name: _number(number) for name, number in fields.items()}
 
 
-def _attributes(told: dict[str, Any]) -> dict[str, DiffAttribute]:
-    return {name: DiffAttribute(*map(_value, both.values())) for name, both in told.items()}
+def _attributes(fields: dict[str, Any]) -> dict[str, DiffAttribute]:
+    return {name: DiffAttribute(*map(_value, both.values())) for name, both in fields.items()}
 
 
-def _value(told: Any) -> Any:
-    return tuple(told) if isinstance(told, list) else told
+def _value(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
-def _number(told: dict[str, Any]) -> DiffNumber:
+def _number(fields: dict[str, Any]) -> DiffNumber:
     before, after = (
-        from_core((told[side]["value"] or 0, told[side]["state"])) for side in ("before", "after")
+        from_core((fields[side]["value"] or 0, fields[side]["state"])) for side in ("before", "after")
     )
     return DiffNumber(
-        before, after, told["difference"]["value"], told["difference"]["state"], told["percent"]
+        before, after, fields["difference"]["value"], fields["difference"]["state"], fields["percent"]
     )

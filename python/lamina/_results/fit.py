@@ -90,15 +90,15 @@ class Fit:
         self._measured = measured
         self.no_step = no_step
         self.apart = apart
-        told = json.loads(self._text("json"))
-        self.forward = Peak(told["forward"])
-        self.step = Peak(told["step"]) if told["step"] else None
-        self.cached_layers: int = told["forward"]["cached_layers"]
-        self.cache_bytes: int | None = told["forward"]["cache_bytes"]
-        self.cache_fixed: int | None = told["forward"]["cache_fixed"]
-        self.cache_why: str | None = told["forward"]["cache_why"]
-        self.masked_layers: int = told["forward"]["masked_layers"]
-        self.masked_bytes: int = told["forward"]["masked_bytes"]
+        fields = json.loads(self._text("json"))
+        self.forward = Peak(fields["forward"])
+        self.step = Peak(fields["step"]) if fields["step"] else None
+        self.cached_layers: int = fields["forward"]["cached_layers"]
+        self.cache_bytes: int | None = fields["forward"]["cache_bytes"]
+        self.cache_fixed: int | None = fields["forward"]["cache_fixed"]
+        self.cache_why: str | None = fields["forward"]["cache_why"]
+        self.masked_layers: int = fields["forward"]["masked_layers"]
+        self.masked_bytes: int = fields["forward"]["masked_bytes"]
 
     def _text(self, form: str, *, exact: bool = False) -> str:
         return _lamina.fitted(*self._given, self._measured, form, exact)

@@ -90,17 +90,17 @@ class Health:
         cut: some non-finite values were not kept.
     """
 
-    def __init__(self, model: _lamina.Model, told: Mapping[str, Any]) -> None:
+    def __init__(self, model: _lamina.Model, fields: Mapping[str, Any]) -> None:
         self._model = model
-        self.sentence: str = told["sentence"]
-        self.findings = [Finding(**fields) for fields in told["findings"]]
-        self.calls = [_call(fields) for fields in told["calls"]]
-        self.tensors: int = told["tensors"]
-        self.bytes: int = told["bytes"]
-        self.unseen: int = told["unseen"]
-        self.gradients: bool = told["gradients"]
-        self.operators: bool = told["operators"]
-        self.cut: bool = told["cut"]
+        self.sentence: str = fields["sentence"]
+        self.findings = [Finding(**fields) for fields in fields["findings"]]
+        self.calls = [_call(fields) for fields in fields["calls"]]
+        self.tensors: int = fields["tensors"]
+        self.bytes: int = fields["bytes"]
+        self.unseen: int = fields["unseen"]
+        self.gradients: bool = fields["gradients"]
+        self.operators: bool = fields["operators"]
+        self.cut: bool = fields["cut"]
 
     @property
     def first(self) -> Finding | None:
@@ -141,7 +141,7 @@ def health_of(model: _lamina.Model) -> Health:
     Raises:
         ValueError: values were not checked.
     """
-    told = model.health()
-    if told is None:
+    health = model.health()
+    if health is None:
         raise ValueError("values were not checked; lamina.inspect(model, args, health=True) checks them")
-    return Health(model, told)
+    return Health(model, health)

@@ -49,8 +49,8 @@ class MemoryRow(NamedTuple):
 
 
 def _uses(place: Mapping[str, Any]) -> list[Any]:
-    told = [place[which][phase] for which in ("own", "total") for phase in PHASES]
-    return [None if use is None else MemoryUse(*use) for use in told]
+    uses = [place[which][phase] for which in ("own", "total") for phase in PHASES]
+    return [None if use is None else MemoryUse(*use) for use in uses]
 
 
 def _row(place: Mapping[str, Any]) -> MemoryRow:
@@ -79,14 +79,14 @@ R = TypeVar("R", "MemoryRow", "DeviceMemoryRow")
 class _Used(Generic[R]):
     """The numbers and rows that all memory has."""
 
-    def __init__(self, told: Mapping[str, Any], rows: list[R]) -> None:
-        self.peak: int = told["peak"]
-        self.peak_allocated: int = told["peak_allocated"]
-        self.peak_in: str | None = told["peak_in"]
-        self.peak_phase: str | None = told["peak_phase"]
-        self.allocated: int = told["allocated"]
-        self.freed: int = told["freed"]
-        self.before: int = told["before"]
+    def __init__(self, fields: Mapping[str, Any], rows: list[R]) -> None:
+        self.peak: int = fields["peak"]
+        self.peak_allocated: int = fields["peak_allocated"]
+        self.peak_in: str | None = fields["peak_in"]
+        self.peak_phase: str | None = fields["peak_phase"]
+        self.allocated: int = fields["allocated"]
+        self.freed: int = fields["freed"]
+        self.before: int = fields["before"]
         self.rows: list[R] = rows
         self._by_path: dict[str, R] = {row.path: row for row in reversed(rows)}
 
@@ -118,9 +118,9 @@ class DeviceMemory(_Used[DeviceMemoryRow]):
         rows: one :class:`DeviceMemoryRow` for each place of the model.
     """
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        rows = [[place["path"], place["type"], *_uses(place)] for place in told["places"]]
-        super().__init__(told, [DeviceMemoryRow._make(row) for row in rows])
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        rows = [[place["path"], place["type"], *_uses(place)] for place in fields["places"]]
+        super().__init__(fields, [DeviceMemoryRow._make(row) for row in rows])
 
     def __repr__(self) -> str:
         return f"DeviceMemory(peak={self.peak}, before={self.before})"
@@ -155,15 +155,15 @@ class Memory(_Used[MemoryRow]):
     """
 
     def __init__(self, model: _lamina.Model) -> None:
-        told = model.memory()
-        super().__init__(told, [_row(place) for place in told["places"]])
+        fields = model.memory()
+        super().__init__(fields, [_row(place) for place in fields["places"]])
         self._model = model
-        self.elsewhere: int = told["elsewhere"]
-        self._old_gradients: int = told["old_gradients"]  # in held["gradients"], from before the capture
-        self.held: dict[str, int] = told["held"]
-        self.unplaced: dict[str, int] = told["unplaced"]
-        self.rss: dict[str, int | None] = told["rss"]
-        self.source: str = told["source"]
+        self.elsewhere: int = fields["elsewhere"]
+        self._old_gradients: int = fields["old_gradients"]  # in held["gradients"], from before the capture
+        self.held: dict[str, int] = fields["held"]
+        self.unplaced: dict[str, int] = fields["unplaced"]
+        self.rss: dict[str, int | None] = fields["rss"]
+        self.source: str = fields["source"]
         by_device = model.device_memory()
         self.device: DeviceMemory | None = None if by_device is None else DeviceMemory(by_device)
 

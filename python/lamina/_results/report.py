@@ -138,8 +138,8 @@ class Report:
     @property
     def intensity(self) -> float | None:
         """Arithmetic intensity, FLOPs a byte read or written; None unless both are exact."""
-        told: float | None = self._costs.totals()["intensity"]
-        return told
+        intensity: float | None = self._costs.totals()["intensity"]
+        return intensity
 
     @property
     def effective_macs(self) -> Count:
@@ -215,10 +215,10 @@ class Report:
     def rows(self) -> list[Row]:
         """Every row as data, in the convention's order."""
         if self._rows is None:
-            told = self._costs.rows()
-            for fields in told:
+            rows = self._costs.rows()
+            for fields in rows:
                 fields["time"] = row_time(fields["time"])
-            self._rows = [Row(fields) for fields in told]
+            self._rows = [Row(fields) for fields in rows]
         return list(self._rows)
 
     @property
@@ -425,10 +425,10 @@ class Report:
         return times(self._measured_times())
 
     def _measured_times(self) -> dict[str, Any]:
-        told = self._costs.times()
-        if told is None:
+        times = self._costs.times()
+        if times is None:
             raise UsageError("times were not measured; lamina.inspect(model, args, time=True) measures them")
-        return told
+        return times
 
     @property
     def health(self) -> Health:
@@ -462,8 +462,8 @@ class Report:
             ValueError: times were not measured.
         """
         check_roof(roof)
-        told = self._measured_times()
-        if roof is None and told["device"] is None:
+        measured = self._measured_times()
+        if roof is None and measured["device"] is None:
             from .roof import roof as of_this_machine
 
             roof = of_this_machine()

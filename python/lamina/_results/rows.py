@@ -58,8 +58,8 @@ class Row(Mapping[str, Any]):
 @cache
 def _row_aliases() -> dict[str, str]:
     """The names that CSV and JSON have for fields of a row, each with the row's own."""
-    told = _lamina.row_names()
-    return {alias: name for name, path, csv in told for alias in (csv, path.replace(".", "_")) if alias}
+    names = _lamina.row_names()
+    return {alias: name for name, path, csv in names for alias in (csv, path.replace(".", "_")) if alias}
 
 
 def _near(name: str, names: Iterable[str]) -> str:

@@ -19,7 +19,7 @@ from .._base.signature import takes
 Shape: TypeAlias = "tuple[int, ...] | None"
 # A number, a formula over facts, a function of shapes, or nothing.
 Value: TypeAlias = "int | str | Callable[..., int | None] | None"
-Told: TypeAlias = "tuple[tuple[int, Any], ...]"  # an operator's arguments from the core
+Values: TypeAlias = "tuple[tuple[int, Any], ...]"  # an operator's arguments from the core
 
 # Each tensor is read or written once, as in the core for an operator whose rule has only formulas.
 _ONCE = {"dmas": "ins+outs", "bytes_read": "ins_bytes", "bytes_written": "outs_bytes"}
@@ -215,7 +215,7 @@ class OwnRules:
     def _for_core(self) -> tuple[list[tuple[str, dict[str, str], bool]], Callable[..., Any]]:
         return [(r.name, r.formulas, bool(r.functions)) for r in self._rules.values()], self.ask
 
-    def ask(self, name: str, inputs: Told, outputs: Told) -> dict[str, int | tuple[int, str] | None]:
+    def ask(self, name: str, inputs: Values, outputs: Values) -> dict[str, int | tuple[int, str] | None]:
         """The numbers that functions return for one operator or call; None: unknown. A :class:`Count` keeps
         its state.
         Raises:
@@ -226,8 +226,8 @@ class OwnRules:
             try:
                 number = _call(function, name, inputs, outputs)
             except Exception as error:
-                told = f"{type(error).__name__}: {error}"
-                raise CountError(f"the function registered for {metric} of {name} raised {told}") from error
+                what = f"{type(error).__name__}: {error}"
+                raise CountError(f"the function registered for {metric} of {name} raised {what}") from error
             if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
                 raise CountError(
                     f"the function registered for {metric} of {name} gave {number!r}; it gives an int of at "
@@ -240,17 +240,17 @@ class OwnRules:
         return numbers
 
 
-def _shapes(told: Told) -> tuple[Shape, ...]:
-    return tuple(value["shape"] for _, value in told if isinstance(value, dict))
+def _shapes(values: Values) -> tuple[Shape, ...]:
+    return tuple(value["shape"] for _, value in values if isinstance(value, dict))
 
 
-def _call(function: Callable[..., int | None], name: str, inputs: Told, outputs: Told) -> int | None:
+def _call(function: Callable[..., int | None], name: str, inputs: Values, outputs: Values) -> int | None:
     if isinstance(function, _OfTorch):
         return function(name, inputs, outputs)
     return function(_shapes(inputs), _shapes(outputs), **_wanted(function, name, inputs))
 
 
-def _wanted(function: Callable[..., Any], name: str, inputs: Told) -> dict[str, Any]:
+def _wanted(function: Callable[..., Any], name: str, inputs: Values) -> dict[str, Any]:
     """The arguments of an operator that are no tensors and that the function takes, by their names in the
     schema."""
     wanted = takes(function)
@@ -290,7 +290,7 @@ class _OfTorch:
     def __init__(self, formula: Callable[..., int]) -> None:
         self._formula = formula
 
-    def __call__(self, name: str, inputs: Told, outputs: Told) -> int | None:
+    def __call__(self, name: str, inputs: Values, outputs: Values) -> int | None:
         schema = _schema(name)
         if schema is None or not all(_known(value) for _, value in (*inputs, *outputs)):
             return None

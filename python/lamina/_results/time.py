@@ -134,8 +134,8 @@ class Times(NamedTuple):
     device: Times | None = None
 
     def __repr__(self) -> str:
-        told = {part: getattr(self, part) for part in PARTS}
-        medians = [f"{part}={spread.median}" for part, spread in told.items() if spread is not None]
+        parts = {part: getattr(self, part) for part in PARTS}
+        medians = [f"{part}={spread.median}" for part, spread in parts.items() if spread is not None]
         lists = [f"{len(getattr(self, name))} {name}" for name in ("layers", "outliers", "operators")]
         return f"Times(runs={self.runs}, medians in ns: {', '.join(medians)}; {', '.join(lists)})"
 
@@ -143,31 +143,31 @@ class Times(NamedTuple):
 PARTS = ("forward", "backward", "recompute", "engine", "outside", "whole")
 
 
-def spread(told: Any) -> Spread | None:
+def spread(values: Any) -> Spread | None:
     """A spread from the core's form."""
-    return None if told is None else Spread(*told)
+    return None if values is None else Spread(*values)
 
 
-def row_time(told: Any) -> Time | None:
+def row_time(values: Any) -> Time | None:
     """A row's time from the core's form."""
-    if told is None:
+    if values is None:
         return None
-    forward, backward, recompute, device = told
+    forward, backward, recompute, device = values
     by_device = None if device is None else DeviceTime(*(Spent(*pair) for pair in device))
     return Time(Spent(*forward), Spent(*backward), Spent(*recompute), by_device)
 
 
-def times(told: Mapping[str, Any]) -> Times:
+def times(data: Mapping[str, Any]) -> Times:
     """All times from the core's form."""
     layers = []
-    for layer in told["layers"]:
+    for layer in data["layers"]:
         path, call, *spreads = layer.values()
         layers.append(LayerTime(path, call, *map(spread, spreads)))
     return Times(
-        runs=told["runs"],
-        **{part: spread(told[part]) for part in PARTS},
+        runs=data["runs"],
+        **{part: spread(data[part]) for part in PARTS},
         layers=layers,
-        outliers=[Late(**late) for late in told["outliers"]],
-        operators=[OperatorTime(*op) for op in told["operators"]],
-        device=times(told["device"]) if told.get("device") else None,
+        outliers=[Late(**late) for late in data["outliers"]],
+        operators=[OperatorTime(*op) for op in data["operators"]],
+        device=times(data["device"]) if data.get("device") else None,
     )

@@ -54,19 +54,19 @@ class TokenStage:
         why_model: why ``model_macs`` is not known; None: it is.
     """
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.calls: int = told["calls"]
-        self.tokens: int | None = told["tokens"]
-        self.pads: int | None = told["pads"]
-        self.why_model: str | None = told["why_model"]
-        each = told["a_token"]
-        self.macs = _count(told["macs"], each["macs"])
-        self.effective_macs = _count(told["effective_macs"], each["effective_macs"])
-        self.model_macs = _count(told["model_macs"], each["model_macs"])
-        self.flops = _count(told["flops"], each["flops"])
-        self.weights = _count(told["weights"], each["weights"])
-        self.weights_most = _count(told["weights_most"], None)
-        self.cache = _count(told["cache"], each["cache"])
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.calls: int = fields["calls"]
+        self.tokens: int | None = fields["tokens"]
+        self.pads: int | None = fields["pads"]
+        self.why_model: str | None = fields["why_model"]
+        each = fields["a_token"]
+        self.macs = _count(fields["macs"], each["macs"])
+        self.effective_macs = _count(fields["effective_macs"], each["effective_macs"])
+        self.model_macs = _count(fields["model_macs"], each["model_macs"])
+        self.flops = _count(fields["flops"], each["flops"])
+        self.weights = _count(fields["weights"], each["weights"])
+        self.weights_most = _count(fields["weights_most"], None)
+        self.cache = _count(fields["cache"], each["cache"])
 
     def __repr__(self) -> str:
         return f"TokenStage(calls={self.calls}, tokens={self.tokens}, macs={self.macs!r})"
@@ -87,23 +87,23 @@ class TokenStep:
         experts: the least and the most routed experts that were hit in a layer; None: there are none.
     """
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.stage: str = told["stage"]
-        self.step: int = told["step"]
-        self.call: int | None = told["call"]
-        self.batch: int | None = told["batch"]
-        self.new: int | None = told["new"]
-        self.keys: int | None = told["keys"]
-        self.pads: int | None = told["pads"]
-        self.macs = from_core(told["macs"])
-        self.effective_macs = from_core(told["effective_macs"])
-        self.model_macs = from_core(told["model_macs"])
-        self.flops = from_core(told["flops"])
-        self.weights = from_core(told["weights"])
-        self.weights_most = from_core(told["weights_most"])
-        self.cache = from_core(told["cache"])
-        self.held = from_core(told["held"])
-        least, most = told["experts_least"], told["experts_most"]
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.stage: str = fields["stage"]
+        self.step: int = fields["step"]
+        self.call: int | None = fields["call"]
+        self.batch: int | None = fields["batch"]
+        self.new: int | None = fields["new"]
+        self.keys: int | None = fields["keys"]
+        self.pads: int | None = fields["pads"]
+        self.macs = from_core(fields["macs"])
+        self.effective_macs = from_core(fields["effective_macs"])
+        self.model_macs = from_core(fields["model_macs"])
+        self.flops = from_core(fields["flops"])
+        self.weights = from_core(fields["weights"])
+        self.weights_most = from_core(fields["weights_most"])
+        self.cache = from_core(fields["cache"])
+        self.held = from_core(fields["held"])
+        least, most = fields["experts_least"], fields["experts_most"]
         self.experts: tuple[int, int] | None = None if least is None else (least, most)
 
     def __repr__(self) -> str:
@@ -122,13 +122,13 @@ class TokenParams:
             experts; 0 if there are none.
     """
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.total = from_core(told["total"])
-        self.active = from_core(told["active"])
-        self.active_matrix = from_core(told["active_matrix"])
-        self.experts: int = told["experts"]
-        self.routed: int = told["routed"]
-        self.layers: int = told["layers"]
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.total = from_core(fields["total"])
+        self.active = from_core(fields["active"])
+        self.active_matrix = from_core(fields["active_matrix"])
+        self.experts: int = fields["experts"]
+        self.routed: int = fields["routed"]
+        self.layers: int = fields["layers"]
 
     def __repr__(self) -> str:
         own = f"total={self.total!r}, active={self.active!r}, active_matrix={self.active_matrix!r}"
@@ -144,10 +144,10 @@ class TokenPiece:
         tensors: how many there are.
     """
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.bytes_a_token: int = told["bytes_a_token"]
-        self.until: int | None = told["until"]
-        self.tensors: int = told["tensors"]
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.bytes_a_token: int = fields["bytes_a_token"]
+        self.until: int | None = fields["until"]
+        self.tensors: int = fields["tensors"]
 
     def __repr__(self) -> str:
         return f"TokenPiece(bytes_a_token={self.bytes_a_token}, until={self.until}, tensors={self.tensors})"
@@ -169,17 +169,17 @@ class TokenCache:
         gap: why it is not known how the cache grows; None: it is.
     """
 
-    def __init__(self, told: Mapping[str, Any], of: _lamina.Tokens) -> None:
+    def __init__(self, fields: Mapping[str, Any], of: _lamina.Tokens) -> None:
         self._of = of
-        self.kind: str | None = told["kind"]
-        self.dtype: str | None = told["dtype"]
-        self.fixed: int | None = told["fixed"]
-        self.shared: int | None = told["shared"]
-        self.pieces = [TokenPiece(piece) for piece in told["pieces"]]
-        self.held = from_core(told["held"])
-        self.storage = from_core(told["storage"])
-        self.tried: int | None = told["tried"]
-        self.gap: str | None = told["gap"]
+        self.kind: str | None = fields["kind"]
+        self.dtype: str | None = fields["dtype"]
+        self.fixed: int | None = fields["fixed"]
+        self.shared: int | None = fields["shared"]
+        self.pieces = [TokenPiece(piece) for piece in fields["pieces"]]
+        self.held = from_core(fields["held"])
+        self.storage = from_core(fields["storage"])
+        self.tried: int | None = fields["tried"]
+        self.gap: str | None = fields["gap"]
 
     def at(self, tokens: int, batch: int = 1) -> Count:
         """Bytes of the caches of ``batch`` sequences of ``tokens`` tokens.
@@ -206,11 +206,11 @@ class TokenTaken:
             each sequence takes as many bytes as one of this call.
     """
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.bytes = from_core(told["bytes"])
-        self.keys: int | None = told["keys"]
-        self.context_less: int | None = told["context_less"]
-        self.batch_less: int | None = told["batch_less"]
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.bytes = from_core(fields["bytes"])
+        self.keys: int | None = fields["keys"]
+        self.context_less: int | None = fields["context_less"]
+        self.batch_less: int | None = fields["batch_less"]
 
     def __repr__(self) -> str:
         return f"TokenTaken(bytes={self.bytes!r}, keys={self.keys})"
@@ -225,11 +225,11 @@ class TokenActivations:
         rough: why they may be some per cent lower or higher; None: they are not.
     """
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.prefill = TokenTaken(told["prefill"])
-        self.decode = TokenTaken(told["decode"])
-        self.why: str | None = told["why"]
-        self.rough: str | None = told["rough"]
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.prefill = TokenTaken(fields["prefill"])
+        self.decode = TokenTaken(fields["decode"])
+        self.why: str | None = fields["why"]
+        self.rough: str | None = fields["rough"]
 
     def __repr__(self) -> str:
         return f"TokenActivations(prefill={self.prefill!r}, decode={self.decode!r})"
@@ -245,12 +245,12 @@ class TokenCapacity:
         activations: a :class:`TokenActivations`, which ``context`` and ``batch`` leave out.
     """
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.bytes: int = told["bytes"]
-        self.context: int | None = told["context"]
-        self.tokens: int | None = told["tokens"]
-        self.batch: int | None = told["batch"]
-        self.activations = TokenActivations(told["activations"])
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.bytes: int = fields["bytes"]
+        self.context: int | None = fields["context"]
+        self.tokens: int | None = fields["tokens"]
+        self.batch: int | None = fields["batch"]
+        self.activations = TokenActivations(fields["activations"])
 
     def __repr__(self) -> str:
         return f"TokenCapacity(bytes={self.bytes}, context={self.context}, batch={self.batch})"
@@ -265,12 +265,12 @@ class TokenWide:
         macs: of all of these layers in it.
     """
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.path: str | None = told["path"]
-        self.layers: int = told["layers"]
-        self.rows: int = told["rows"]
-        self.tokens: int = told["tokens"]
-        self.macs = from_core(told["macs"])
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.path: str | None = fields["path"]
+        self.layers: int = fields["layers"]
+        self.rows: int = fields["rows"]
+        self.tokens: int = fields["tokens"]
+        self.macs = from_core(fields["macs"])
 
     def __repr__(self) -> str:
         return f"TokenWide({self.path!r}, layers={self.layers}, rows={self.rows}, tokens={self.tokens})"
@@ -292,18 +292,18 @@ class TokenLimit:
         exact_flops, exact_bytes: False: the count is a lower bound, and so is what follows from it.
     """
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.calls: int = told["calls"]
-        self.compute: float | None = told["compute"]
-        self.memory: float | None = told["memory"]
-        self.memory_most: float | None = told["memory_most"]
-        self.least: float | None = told["least"]
-        self.bound: str = told["bound"]
-        self.time: int | None = told["time"]
-        self.mfu: float | None = told["mfu"]
-        self.mbu: float | None = told["mbu"]
-        self.exact_flops: bool = told["exact_flops"]
-        self.exact_bytes: bool = told["exact_bytes"]
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.calls: int = fields["calls"]
+        self.compute: float | None = fields["compute"]
+        self.memory: float | None = fields["memory"]
+        self.memory_most: float | None = fields["memory_most"]
+        self.least: float | None = fields["least"]
+        self.bound: str = fields["bound"]
+        self.time: int | None = fields["time"]
+        self.mfu: float | None = fields["mfu"]
+        self.mbu: float | None = fields["mbu"]
+        self.exact_flops: bool = fields["exact_flops"]
+        self.exact_bytes: bool = fields["exact_bytes"]
 
     def __repr__(self) -> str:
         return f"TokenLimit(bound={self.bound!r}, least={self.least}, time={self.time}, mfu={self.mfu})"
@@ -324,19 +324,19 @@ class TokenBound:
         keys: the tokens that a sequence sees in that step; None: not known.
     """
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.peak: str = told["peak"]
-        self.dtype: str = told["dtype"]
-        self.source: str = told["source"]
-        self.flops: float = told["flops"]
-        self.bytes: float = told["bytes"]
-        self.prefill = TokenLimit(told["prefill"])
-        self.decode = TokenLimit(told["decode"])
-        self.critical_batch: int | None = told["critical_batch"]
-        self.critical_batch_most: int | None = told["critical_batch_most"]
-        self.why_critical: str | None = told["why_critical"]
-        self.always_memory: bool = told["always_memory"]
-        self.keys: int | None = told["keys"]
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.peak: str = fields["peak"]
+        self.dtype: str = fields["dtype"]
+        self.source: str = fields["source"]
+        self.flops: float = fields["flops"]
+        self.bytes: float = fields["bytes"]
+        self.prefill = TokenLimit(fields["prefill"])
+        self.decode = TokenLimit(fields["decode"])
+        self.critical_batch: int | None = fields["critical_batch"]
+        self.critical_batch_most: int | None = fields["critical_batch_most"]
+        self.why_critical: str | None = fields["why_critical"]
+        self.always_memory: bool = fields["always_memory"]
+        self.keys: int | None = fields["keys"]
 
     def __repr__(self) -> str:
         return f"TokenBound({self.peak!r}, prefill={self.prefill!r}, decode={self.decode!r})"
@@ -361,20 +361,20 @@ class Tokens:
     def __init__(self, core: _lamina.Tokens, memory: int | None = None) -> None:
         self._core = core
         self._memory = memory or 0
-        told = core.told()
-        self.prompt: int | None = told["prompt"]
-        self.new: int | None = told["new"]
-        self.batch: int | None = told["batch"]
-        self.dtype: str | None = told["dtype"]
-        self.logits: int | None = told["logits"]
-        self.prefill = TokenStage(told["prefill"])
-        self.decode = TokenStage(told["decode"])
-        self.steps = [TokenStep(step) for step in told["steps"]]
-        self.params = TokenParams(told["params"])
-        self.cache = TokenCache(told["cache"], core)
-        self.weights: int | None = told["weights"]
-        self.wide = [TokenWide(each) for each in told["wide"]]
-        self.gaps: list[str] = list(told["gaps"])
+        fields = core.as_dict()
+        self.prompt: int | None = fields["prompt"]
+        self.new: int | None = fields["new"]
+        self.batch: int | None = fields["batch"]
+        self.dtype: str | None = fields["dtype"]
+        self.logits: int | None = fields["logits"]
+        self.prefill = TokenStage(fields["prefill"])
+        self.decode = TokenStage(fields["decode"])
+        self.steps = [TokenStep(step) for step in fields["steps"]]
+        self.params = TokenParams(fields["params"])
+        self.cache = TokenCache(fields["cache"], core)
+        self.weights: int | None = fields["weights"]
+        self.wide = [TokenWide(each) for each in fields["wide"]]
+        self.gaps: list[str] = list(fields["gaps"])
         self.capacity = None if memory is None else TokenCapacity(core.capacity(memory))
 
     def context(self, memory: int, batch: int = 1) -> int | None:

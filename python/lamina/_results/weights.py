@@ -85,12 +85,12 @@ class WeightsDiff(Changes):
     @property
     def tensors(self) -> list[TensorChange]:
         """The tensors that are not equal, in the order of the second file."""
-        return [_tensor(told) for told in self._data["tensors"]]
+        return [_tensor(fields) for fields in self._data["tensors"]]
 
     @property
     def modules(self) -> list[ModuleWeights]:
         """The modules with such a tensor, the largest change first."""
-        return [_module(told) for told in self._data["modules"]]
+        return [_module(fields) for fields in self._data["modules"]]
 
     @property
     def total(self) -> ModuleWeights:
@@ -112,23 +112,23 @@ def _compare(before: str | os.PathLike[str], after: str | os.PathLike[str]) -> o
         return _lamina.weights(*map(os.fsencode, files))
 
 
-def _numbers(told: dict[str, Any]) -> WeightNumbers:
-    values: list[Any] = [told.pop(name) for name in WeightNumbers._fields]
+def _numbers(fields: dict[str, Any]) -> WeightNumbers:
+    values: list[Any] = [fields.pop(name) for name in WeightNumbers._fields]
     values[:4] = [None if value is None else float(value) for value in values[:4]]
     return WeightNumbers(*values)
 
 
-def _module(told: dict[str, Any]) -> ModuleWeights:
-    told = dict(told)
-    return ModuleWeights(numbers=_numbers(told), **told)
+def _module(fields: dict[str, Any]) -> ModuleWeights:
+    fields = dict(fields)
+    return ModuleWeights(numbers=_numbers(fields), **fields)
 
 
-def _tensor(told: dict[str, Any]) -> TensorChange:
-    told = dict(told)
-    numbers = _numbers(told)
+def _tensor(fields: dict[str, Any]) -> TensorChange:
+    fields = dict(fields)
+    numbers = _numbers(fields)
     for name in ("shape", "before_shape"):
-        told[name] = None if told[name] is None else tuple(told[name])
-    return TensorChange(numbers=numbers, **told)
+        fields[name] = None if fields[name] is None else tuple(fields[name])
+    return TensorChange(numbers=numbers, **fields)
 
 
 def diff_weights(

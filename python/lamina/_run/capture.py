@@ -32,18 +32,18 @@ def new_watch(
     how: Watched = NO_OPS,
     time: bool = False,
     memory: bool = False,
-    told: bool = False,
+    noted: bool = False,
     health: Checks | None = None,
 ) -> _lamina.Capture:
     """A capture that has not started. If backward passes can't be split by layer, a note gives the reason,
-    unless ``told``."""
+    unless ``noted``: a note gives it already."""
     why = None
     if time or memory or health is not None:
         why = nodes()
     watch = _lamina.Capture(root, how.ops, alias, how.dispatch, (time or memory) and why is None, time)
     if how.why_not is not None:
         watch.note(how.why_not)
-    if why is not None and time and not told:
+    if why is not None and time and not noted:
         watch.note(f"how long a layer's backward takes is not known: {why}")
     if why is not None and memory:
         watch.note(f"what a layer's backward allocates is not known: {why}")

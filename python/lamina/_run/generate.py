@@ -90,8 +90,8 @@ def prompted(root: Any) -> Prompted:
     config = getattr(root, "config", None)
     generates = callable(getattr(root, "generate", None)) and hasattr(root, "generation_config")
     tables = [m.num_embeddings for m in root.modules() if isinstance(m, torch.nn.Embedding)]
-    told = _whole(_config(root), "vocab_size")
-    rows = told or max(tables, default=0)
+    vocabulary = _whole(_config(root), "vocab_size")
+    rows = vocabulary or max(tables, default=0)
     if tables and rows > max(tables):
         rows = max(tables)
     if not rows:
@@ -105,7 +105,7 @@ def prompted(root: Any) -> Prompted:
     ids = {value for name, value in vars(config).items() if name.endswith("token_id")} if config else set()
     special = frozenset(value for value in ids if isinstance(value, int))
     how = Prompted(generates, both and not by_ids, both and by_ids, rows, special, limit and own, own)
-    if told is None and len(set(tables)) > 1:
+    if vocabulary is None and len(set(tables)) > 1:
         how = how._replace(rows=_rows_read(root, how) or rows)
     return how
 
@@ -117,8 +117,8 @@ def _rows_read(root: Any, how: Prompted) -> int | None:
         run = run_once(root, args, kwargs, mode="eval", ops=True, dry=True)
     except UnsupportedError:
         return None
-    told = None if run.model is None or run.error is not None else run.model.table_rows(0)
-    return None if told is None else told[0]
+    tables = None if run.model is None or run.error is not None else run.model.table_rows(0)
+    return None if tables is None else tables[0]
 
 
 def random_ids(how: Prompted, batch: int, tokens: int, seed: int = SEED) -> Any:

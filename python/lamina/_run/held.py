@@ -164,7 +164,7 @@ def _sizes(caches: dict[str, Any]) -> dict[str, Any]:
 def _kept(before: dict[str, Any], after: dict[str, Any], first: Any, why: str | None) -> Kept:
     layers: dict[str, int] = {}
     batch = first.shape[0] if first.dim() > 1 else 1
-    told = [
+    buffers = [
         (
             layers.setdefault(_layer(place), len(layers)),
             before.get(place, (0,))[0],
@@ -173,7 +173,7 @@ def _kept(before: dict[str, Any], after: dict[str, Any], first: Any, why: str | 
         )
         for place, (nbytes, shape) in after.items()
     ]
-    return Kept(sorted(told), batch, why)
+    return Kept(sorted(buffers), batch, why)
 
 
 def _layer(place: str) -> str:

@@ -67,7 +67,7 @@ def measure(
     """The closed capture of all timed runs, with every gradient restored; None if one of them raised: see
     ``run.error``. It watches the modules that ``like`` did: a forward may make or remove some. Each run
     begins with the arguments as they were."""
-    watch = new_watch(root, time=True, told=True)
+    watch = new_watch(root, time=True, noted=True)
     watch.watch_as(like)
     opened = Opened(watch)
 

@@ -212,7 +212,7 @@ def _tensor(given: _Input, name: str, like: Any, number: int, *, dry: bool) -> t
         _filled(
             given._replace(shape=given.shape and [1]), dtype, value, "cpu", number
         )  # raises the error of a wrong value
-        return torch.empty(given.shape, dtype=dtype, device="meta"), _told(value, given)
+        return torch.empty(given.shape, dtype=dtype, device="meta"), _described(value, given)
     size = torch.empty((), dtype=dtype).element_size()
     here, needed = available(), prod(given.shape) * size  # not a count: whether it can be made
     if here is not None and needed > here and like.device.type == "cpu":
@@ -220,10 +220,10 @@ def _tensor(given: _Input, name: str, like: Any, number: int, *, dry: bool) -> t
             f"{given.text!r} needs {_lamina.text_bytes(needed)}, and there are {_lamina.text_bytes(here)}; "
             "--dry follows the shapes and takes none"
         )
-    return _filled(given, dtype, value, "cpu" if dry else like.device, number), _told(value, given)
+    return _filled(given, dtype, value, "cpu" if dry else like.device, number), _described(value, given)
 
 
-def _told(value: str, given: _Input) -> str:
+def _described(value: str, given: _Input) -> str:
     """``"rand"``, ``"all 7"``: how a tensor was made up."""
     return value if _number(value) is None or not given.shape else f"all {value}"
 
@@ -262,11 +262,11 @@ def made_up(root: Any, target: str, texts: Sequence[str], *, dry: bool, batch: i
             for number, given in enumerate(read)
         ]
         made = _made(read, names, like, dry=dry)
-    told = [
+    described = [
         made.how[id(tensor)] + (", the rows of its table" if made.number[id(tensor)] in rows else "")
         for tensor in _tensors([made.args, made.kwargs])
     ]
-    return Given(tuple(made.args), made.kwargs, told)
+    return Given(tuple(made.args), made.kwargs, described)
 
 
 def _made(read: Sequence[_Input], names: Sequence[str], like: Any, *, dry: bool) -> _Made:

@@ -165,10 +165,10 @@ def available() -> int | None:
         lines = Path("/proc/meminfo").read_text("ascii").splitlines()
     except OSError:
         return None
-    told = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
-    if "MemAvailable" not in told:
+    kib = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+    if "MemAvailable" not in kib:
         return None
-    swap, free = told.get("SwapFree", 0) * 1024, told["MemAvailable"] * 1024  # not a count: kB of the kernel
+    swap, free = kib.get("SwapFree", 0) * 1024, kib["MemAvailable"] * 1024  # not a count: kB of the kernel
     most = group_limit()
     return swap + (free if most is None else min(free, most))  # not a count: what is left
 

@@ -27,11 +27,11 @@ NAMES_SHOWN = 4  # the most files that an error names
 MOST_REAL = 1073741824  # the most bytes of a model that is built with real tensors for a dry run
 
 
-class _ToldError(Exception):
+class _ShownError(Exception):
     """An exception of user code, as one sentence."""
 
 
-class _TooLargeToldError(_ToldError):
+class _TooLargeShownError(_ShownError):
     """The model is larger than the memory, as one sentence without advice."""
 
 
@@ -64,13 +64,13 @@ def _importing(error: BaseException, outer: int) -> str:
     return f"while importing {frames[outer].f_globals.get('__name__')}: " if len(frames) > outer else ""
 
 
-def _told(error: BaseException, before: str, path: str | None, outer: int = 0) -> _ToldError:
+def _shown(error: BaseException, before: str, path: str | None, outer: int = 0) -> _ShownError:
     """The exception of user code, its place, and the import that it happened in."""
-    told = f"{before}{_importing(error, outer)}{line_of(error)}{_place_of(error, path)}"
+    text = f"{before}{_importing(error, outer)}{line_of(error)}{_place_of(error, path)}"
     if "torchvision::" in str(error):  # torchvision's own operators are missing
         torch = sys.modules["torch"].__version__
-        told += f"; torchvision does not fit torch {torch}: install the torchvision that was made for it"
-    return _ToldError(told)
+        text += f"; torchvision does not fit torch {torch}: install the torchvision that was made for it"
+    return _ShownError(text)
 
 
 def near(name: str, names: Iterable[str]) -> str:
@@ -99,8 +99,8 @@ def split(target: str, what: str = "model") -> tuple[str, str]:
             f"{target} is a folder and names no {what}; write {Path(target, 'FILE.py')}:NAME"
             f"{_files_in(target)}"
         )
-    if S_ISREG(_mode(target)) and (told := _other_file(target)):
-        raise UsageError(told)
+    if S_ISREG(_mode(target)) and (text := _other_file(target)):
+        raise UsageError(text)
     why = f"is a file and names no {what}" if S_ISREG(_mode(target)) else f"does not name a {what}"
     file = target.removesuffix(":")
     if file.endswith(".py") and S_ISREG(_mode(file)):
@@ -231,7 +231,7 @@ def _file(path: str, files: dict[Any, Any]) -> Any:
             del sys.modules[name]
         if not isinstance(error, (Exception, SystemExit)):
             raise
-        raise _told(error, f"{path} can't be run: ", spec.origin, 1) from error
+        raise _shown(error, f"{path} can't be run: ", spec.origin, 1) from error
     files[key] = module
     return module
 
@@ -251,7 +251,7 @@ def _package(name: str) -> ModuleType:
             inside = f" in {done}" if done else ""
             raise UsageError(f"there is no module {part!r}{inside}{near(part, _modules(done))}") from None
         except (Exception, SystemExit) as error:
-            raise _told(error, f"while importing {whole}: ", None, 99) from error
+            raise _shown(error, f"while importing {whole}: ", None, 99) from error
         done = whole
     return sys.modules[done]
 
@@ -272,7 +272,7 @@ def build(target: str, texts: Sequence[str], files: dict[Any, Any], *, dry: bool
 
     Raises:
         UsageError: the target or an argument is malformed.
-        _ToldError: the user's code raised, or the model is larger than the memory.
+        _ShownError: the user's code raised, or the model is larger than the memory.
     """
     where, path = split(target)
     arguments = dict(_keyword(text) for text in texts)
@@ -307,8 +307,8 @@ def _within(make: Callable[[], Any], target: str, *, dry: bool, again: bool) -> 
                 raise error
     there = _lamina.text_bytes(here or 0)
     if needed is None or needed <= (here or 0):
-        raise _TooLargeToldError(f"{target} needs more memory than there is ({there})")
-    raise _TooLargeToldError(
+        raise _TooLargeShownError(f"{target} needs more memory than there is ({there})")
+    raise _TooLargeShownError(
         f"{target} needs {_lamina.text_bytes(needed)} for its parameters alone, and there are {there}"
     )
 
@@ -331,7 +331,7 @@ def _on_meta(make: Callable[[], Any], target: str, some: int, here: int | None) 
     if error is None:
         return made
     large = f"{target}: its code makes large tensors on a device that it names"
-    raise _ToldError(
+    raise _ShownError(
         f"{large if isinstance(first, TooLargeError) else first}; a model of over "
         f"{_lamina.text_bytes(MOST_REAL)} is built on the meta device: write "
         '`with torch.device("meta"):` around its large layers alone'
@@ -381,8 +381,8 @@ def call(function: Any, arguments: dict[str, Any], where: str, target: str, othe
                 f"{target}: {line_of(error)}; {_takes(function, arguments, otherwise)}"
             ) from None
         file = where if where.endswith(".py") else getattr(sys.modules.get(where), "__file__", None)
-        told = _told(error, f"{target}: ", file)
-        raise _ToldError(f"{told}{_given(arguments, where)}") from error
+        text = _shown(error, f"{target}: ", file)
+        raise _ShownError(f"{text}{_given(arguments, where)}") from error
 
 
 def _takes(function: Callable[..., Any], arguments: dict[str, Any], otherwise: str) -> str:

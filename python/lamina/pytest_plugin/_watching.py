@@ -89,9 +89,9 @@ class Watching:
             return f"lamina: {self._wrong}"
         if not self._calls:
             return NO_MODEL
-        told = [*self._over]
-        more = ["lamina: other calls do not hold the budget either"] if len(told) > MOST else []
-        return "\n".join([*told[:MOST], *more]) or None
+        lines = [*self._over]
+        more = ["lamina: other calls do not hold the budget either"] if len(lines) > MOST else []
+        return "\n".join([*lines[:MOST], *more]) or None
 
     # -- calls -----------------------------------------------------------------------------------------------
 

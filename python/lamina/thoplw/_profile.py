@@ -57,8 +57,8 @@ def profile(
     around = custom.watching(root) if custom.ops else None
     run = run_once(root, args, mode="eval", around=around, unfused=True)
     seen = report_of(run, EVERY_CALL)
-    told = custom.by_call(root, seen)
-    report = report_of(run, CONVENTION, released=True, custom=told if custom.ops else None)
+    counts = custom.by_call(root, seen)
+    report = report_of(run, CONVENTION, released=True, custom=counts if custom.ops else None)
     if verbose:
         _print_ignored(report)
     info = LayersInfo(type(root).__name__, getattr(args[0], "shape", None) if args else None)
@@ -98,13 +98,13 @@ class _Custom:
         layers = dict(root.named_modules(remove_duplicate=False))
         events = seen._model.events() if self.ops else []
         left = {layer: iter(results) for layer, results in self._results.items()}
-        told: dict[int, Any] = {}
+        counts: dict[int, Any] = {}
         for row in seen.rows if self.ops else ():
             if row.event < 0 or events[row.event]["failed"]:  # no hook sees a call that raised
                 continue
             for macs in islice(left.get(id(layers.get(row.path)), iter(())), 1):
-                told[row.event] = "omit" if macs is None else (_whole(row.type, macs),)
-        return told.get
+                counts[row.event] = "omit" if macs is None else (_whole(row.type, macs),)
+        return counts.get
 
 
 def _whole(layer: str, macs: Any) -> int:

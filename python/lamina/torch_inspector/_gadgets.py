@@ -116,7 +116,7 @@ class InspectorGadgets:
         self._finished = True
         if self.save_file is not None:
             for root, capture in zip(self._roots, self._captures, strict=True):
-                text = self._told(capture)
+                text = self._text_of(capture)
                 _file_of(Path(self.save_file), root).write_bytes(text)
 
     def _close(self) -> None:
@@ -151,7 +151,7 @@ class InspectorGadgets:
         """
         if self._layers is None:
             self._check_closed()
-            self._layers = [json.loads(self._told(capture)) for capture in self._captures]
+            self._layers = [json.loads(self._text_of(capture)) for capture in self._captures]
         return self._layers
 
     @property
@@ -173,9 +173,9 @@ class InspectorGadgets:
 
     def _check_closed(self) -> None:
         if self._open is not None or not self._captures:
-            raise RuntimeError("nothing can be told before finish(), or the end of the with block")
+            raise RuntimeError("nothing is known before finish(), or the end of the with block")
 
-    def _told(self, capture: Capture) -> bytearray:
+    def _text_of(self, capture: Capture) -> bytearray:
         model: _lamina.Model | None = capture._model
         assert model is not None
         return model.gadgets(self.watch_depth, self.watch_forward, self.watch_backward)

@@ -72,7 +72,7 @@ lam_count lam_costs_model_macs(const lam_costs *c, bool repeated) {
     const lam_model *m = c->model;
     lam_count sum = lmi_exact(0), n[LAM_N_METRICS];
     if (!lmi_by_ops(c)) return lmi_unknown();
-    const bool told = tells_gradients(m);
+    const bool gradients_known = tells_gradients(m);
     for (int32_t r = 0; r < c->n_rows; r++) {
         const lam_cost_row *row = &c->rows[r];
         sum = lam_count_add(sum, needed(row->metric));
@@ -86,7 +86,7 @@ lam_count lam_costs_model_macs(const lam_costs *c, bool repeated) {
         if (o->phase == LAM_RECOMPUTE && !repeated) continue;
         lmi_costs_op(c, i, n);
         sum = less(sum, needed(n));
-        if (!told && o->phase == LAM_FORWARD && n[LAM_MACS].n) sum.state = LAM_AT_LEAST;
+        if (!gradients_known && o->phase == LAM_FORWARD && n[LAM_MACS].n) sum.state = LAM_AT_LEAST;
     }
     return lmi_settled(sum);
 }

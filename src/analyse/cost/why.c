@@ -219,10 +219,10 @@ static int32_t phase_of(lmi_whys *t, const lam_cost_row *r, int32_t *i, int32_t 
         if (!t->gathered[phase]) work_of(t->c, r, (lam_phase)phase, &t->ops[phase]);
         t->gathered[phase] = true;
         if (ops->n == 0 && phase != LAM_FORWARD) continue;
-        int32_t told = (ops->n + 1) * LAM_N_METRICS;
-        *total += told;
-        if (*i < told) return phase;
-        *i -= told;
+        int32_t n_lines = (ops->n + 1) * LAM_N_METRICS;
+        *total += n_lines;
+        if (*i < n_lines) return phase;
+        *i -= n_lines;
     }
     return LAM_N_PHASES;
 }

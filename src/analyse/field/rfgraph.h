@@ -33,7 +33,7 @@ typedef struct lmi_rf_fields {
     int32_t width;
     lmi_vec all; /* const lmi_span * */
     lmi_map by_hash;
-    lmi_buf told, other; /* of the field that is searched, and of a candidate */
+    lmi_buf searched, other; /* of the field that is searched, and of a candidate */
 } lmi_rf_fields;
 void lmi_rf_fields_init(lmi_rf_fields *f, lmi_arena *a, int32_t width);
 void lmi_rf_fields_free(lmi_rf_fields *f);

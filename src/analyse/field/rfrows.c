@@ -42,7 +42,7 @@ static void fill_fixed(const lmi_span *s, lam_rf_axis *x) {
 }
 
 /* Axes of the tensor that spans of shown slots follow, one bit each. */
-static uint32_t told_axes(const lmi_rf *rf, const lmi_span *all) {
+static uint32_t distinct_axes(const lmi_rf *rf, const lmi_span *all) {
     uint32_t bits = 0;
     for (int32_t k = 0; k < rf->n_slots; k++)
         if (rf->slot[k].shown && all[k].kind == LMI_SPAN_TRACK) bits |= 1u << all[k].axis;
@@ -115,18 +115,19 @@ static bool every_index_sees_all(const lmi_span *s, const lmi_grid *g) {
 /* Sets *unites if elements that the axes of shown spans tell apart depend on less than the span says. */
 static lam_status check_grid(const lmi_rf *rf, int32_t i, const lmi_span *all, bool *unites, lam_error *e) {
     const lmi_span *s = &all[i];
-    uint32_t bits = s->varies | (s->grid ? lmi_grid_differ(s->grid) : 0u), told = told_axes(rf, all);
+    uint32_t bits = s->varies | (s->grid ? lmi_grid_differ(s->grid) : 0u), distinct = distinct_axes(rf, all);
     *unites = bits != 0;
-    if (s->kind == LMI_SPAN_FIXED && s->grid && !(bits & told)) *unites = !every_index_sees_all(s, s->grid);
+    if (s->kind == LMI_SPAN_FIXED && s->grid && !(bits & distinct))
+        *unites = !every_index_sees_all(s, s->grid);
     if (s->kind != LMI_SPAN_TRACK || !bits) return LAM_OK;
-    *unites = bits & told & ~(1u << s->axis);
+    *unites = bits & distinct & ~(1u << s->axis);
     if (!*unites || !s->grid) return LAM_OK;
     lmi_arena a;
     lmi_grid g = *s->grid;
     lmi_arena_init(&a, UINT64_MAX);
     lam_status status = LAM_OK;
     for (int32_t k = 0; k < LMI_AXES && status == LAM_OK; k++)
-        if (!((told | 1u << s->axis) >> k & 1) && !lmi_grid_merge(&a, &g, k)) status = lmi_nomem(e);
+        if (!((distinct | 1u << s->axis) >> k & 1) && !lmi_grid_merge(&a, &g, k)) status = lmi_nomem(e);
     lmi_reach *said[LMI_AXES] = {NULL};
     if (status == LAM_OK && !say_all(&a, rf, i, all, &g, said)) status = lmi_nomem(e);
     if (status == LAM_OK) *unites = grid_unites(s, &g, said);

@@ -8,14 +8,14 @@ void lmi_rf_fields_init(lmi_rf_fields *f, lmi_arena *a, int32_t width) {
     *f = (lmi_rf_fields){.a = a, .width = width};
     lmi_vec_init(&f->all, sizeof(const lmi_span *));
     lmi_map_init(&f->by_hash);
-    lmi_buf_init(&f->told);
+    lmi_buf_init(&f->searched);
     lmi_buf_init(&f->other);
 }
 
 void lmi_rf_fields_free(lmi_rf_fields *f) {
     lmi_vec_free(&f->all);
     lmi_map_free(&f->by_hash);
-    lmi_buf_free(&f->told);
+    lmi_buf_free(&f->searched);
     lmi_buf_free(&f->other);
 }
 
@@ -50,8 +50,8 @@ static void put_reaches(lmi_buf *b, const lmi_reach *r, int64_t n) {
 static void put_grid(lmi_buf *b, const lmi_grid *g) {
     for (int32_t i = 0; i < LMI_AXES; i++) {
         const lmi_digit *d = &g->of[i];
-        const int64_t told[] = {d->n, d->inner, d->each ? d->length : 0};
-        lmi_putn(b, (const char *)told, sizeof told);
+        const int64_t words[] = {d->n, d->inner, d->each ? d->length : 0};
+        lmi_putn(b, (const char *)words, sizeof words);
         if (d->each) lmi_putn(b, (const char *)d->each, (size_t)d->length * sizeof *d->each);
     }
     put_reaches(b, g->at, lmi_grid_size(g));
@@ -59,9 +59,9 @@ static void put_grid(lmi_buf *b, const lmi_grid *g) {
 
 static void put_span(lmi_buf *b, const lmi_span *span) {
     const lmi_span s = tidy(*span);
-    const int64_t told[] = {s.kind,  s.axis,   s.stays, s.loose, s.least, s.paths, s.period,
-                            s.shift, s.n_each, s.first, s.last,  !s.grid, s.varies};
-    lmi_putn(b, (const char *)told, sizeof told);
+    const int64_t words[] = {s.kind,  s.axis,   s.stays, s.loose, s.least, s.paths, s.period,
+                             s.shift, s.n_each, s.first, s.last,  !s.grid, s.varies};
+    lmi_putn(b, (const char *)words, sizeof words);
     put_reaches(b, s.at, n_at(&s));
     put_reaches(b, s.each, s.n_each);
     if (s.grid) put_grid(b, s.grid);
@@ -103,15 +103,15 @@ static const lmi_span *copy_field(lmi_arena *a, const lmi_span *spans, int32_t w
 }
 
 bool lmi_rf_keep(lmi_rf_fields *f, const lmi_span *spans, int32_t *index) {
-    put_field(&f->told, spans, f->width);
-    if (f->told.bad) return false;
-    const uint64_t hash = lmi_hash(f->told.s, f->told.n);
+    put_field(&f->searched, spans, f->width);
+    if (f->searched.bad) return false;
+    const uint64_t hash = lmi_hash(f->searched.s, f->searched.n);
     int64_t known;
     for (size_t at = (size_t)hash; (known = lmi_map_next(&f->by_hash, hash, &at)) >= 0;) {
         put_field(&f->other, lmi_rf_field(f, (int32_t)known), f->width);
         if (f->other.bad) return false;
         *index = (int32_t)known;
-        if (f->told.n == f->other.n && memcmp(f->told.s, f->other.s, f->told.n) == 0) return true;
+        if (f->searched.n == f->other.n && memcmp(f->searched.s, f->other.s, f->searched.n) == 0) return true;
     }
     const lmi_span **to = lmi_vec_push(&f->all);
     if (!to || !(*to = copy_field(f->a, spans, f->width))) return false;

@@ -133,7 +133,7 @@ static bool same_reach(lmi_reach x, lmi_reach y) {
 /* Stores the intervals of the n elements, unless the period gives the same. */
 static void take_each(lmi_span *s, const lmi_reach *each, int64_t n) {
     lmi_reach all = NOTHING;
-    bool told = true;
+    bool same = true;
     for (int64_t o = 0; o < n; o++) widen(&all, each[o]);
     if (nothing(&all)) {
         nowhere(s);
@@ -141,9 +141,9 @@ static void take_each(lmi_span *s, const lmi_reach *each, int64_t n) {
     }
     s->first = all.lo;
     s->last = all.hi;
-    for (int64_t o = 0; o < n && told; o++) told = same_reach(clipped(s, o), each[o]);
-    s->each = told ? NULL : each;
-    s->n_each = told ? 0 : n;
+    for (int64_t o = 0; o < n && same; o++) same = same_reach(clipped(s, o), each[o]);
+    s->each = same ? NULL : each;
+    s->n_each = same ? 0 : n;
 }
 
 lmi_reach lmi_taps_at(const lmi_taps *t, int64_t o, int64_t n) {

@@ -624,10 +624,10 @@ static lam_status no_gradient(search *s, lam_error *e) {
             /* What a tensor wraps may have been read in its place. */
             bool unseen = m->tensors[t].wraps && !(s->read[t] & READ_WITHIN);
             bool hidden = all[t].opaque && !(m->tensors[t].gradient < 0 && s->read[t] & READ_LIVE);
-            bool told = s->known && any && !hidden && !unseen && !(s->read[t] & READ_PASSES);
-            if (!told && m->tensors[t].gradient == 0) continue;
-            if (told) why_not(s, t, all[t].called, &looked, text, sizeof text);
-            if (!told) none_came(s, t, &looked, text, sizeof text);
+            bool explained = s->known && any && !hidden && !unseen && !(s->read[t] & READ_PASSES);
+            if (!explained && m->tensors[t].gradient == 0) continue;
+            if (explained) why_not(s, t, all[t].called, &looked, text, sizeof text);
+            if (!explained) none_came(s, t, &looked, text, sizeof text);
         }
         LAM_TRY(find(s, &s->g->no_gradient, s->g->tensor_name[t], text, e));
     }

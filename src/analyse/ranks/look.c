@@ -40,25 +40,25 @@ static lam_status no_rank(const lam_ranks *r, int64_t rank, lam_error *e) {
 /* The names that are nearest to one that is none, the nearest first, then by name. */
 static lam_status no_node(const lam_ranks *r, const char *name, lam_error *e) {
     const size_t n = r->nodes.n;
-    bool *told = calloc(n + 1, sizeof *told);
+    bool *listed = calloc(n + 1, sizeof *listed);
     lmi_buf b;
-    if (!told) return lmi_nomem(e);
+    if (!listed) return lmi_nomem(e);
     lmi_buf_init(&b);
     for (int k = 0; k < MOST_NEAR; k++) {
         int32_t top = -1, least = 0;
         for (int32_t i = 0; i < (int32_t)n; i++) {
             const int32_t d = lmi_distance(name, lmi_ranks_node_name(r, i));
-            if (told[i] || (top >= 0 && d > least)) continue;
+            if (listed[i] || (top >= 0 && d > least)) continue;
             if (top >= 0 && d == least && strcmp(lmi_ranks_node_name(r, i), lmi_ranks_node_name(r, top)) > 0)
                 continue;
             top = i;
             least = d;
         }
         if (top < 0) break;
-        told[top] = true;
+        listed[top] = true;
         lmi_putf(&b, k ? ", %.40s" : "%.40s", lmi_ranks_node_name(r, top));
     }
-    free(told);
+    free(listed);
     lam_status s = b.bad ? lmi_nomem(e)
                          : lmi_fail(e, LAM_RANGE, NULL, "there is no node '%.60s' in this run; %s: %s", name,
                                     n > MOST_NEAR ? "nearest are" : "there are", lmi_buf_text(&b));

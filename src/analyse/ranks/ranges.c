@@ -6,10 +6,10 @@
 enum { MOST_RANGES = 6 };
 
 void lmi_put_ranges(lmi_buf *b, const int32_t *v, int32_t n) {
-    int32_t told = 0;
+    int32_t n_listed = 0;
     for (int32_t i = 0, end; i < n; i = end) {
         for (end = i + 1; end < n && v[end] == v[end - 1] + 1; end++) continue;
-        if (told++ == MOST_RANGES) {
+        if (n_listed++ == MOST_RANGES) {
             lmi_putf(b, " and %d more", (int)(n - i));
             return;
         }

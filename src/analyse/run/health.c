@@ -18,7 +18,7 @@ typedef struct walk {
     int32_t *masked; /* per call: the result with -Inf alone; -1: none */
     int32_t *by_op;  /* per call: its first bad operator that is in no finding yet; last: outside */
     int32_t n_origins, *by_origin; /* per origin: the operator or node that made it; -1 none */
-    bool *told;                    /* per origin: that node is in a finding */
+    bool *found;                   /* per origin: that node is in a finding */
     bool *counted[2];  /* per place: counted among those that pass a value on, forward and backward */
     int32_t leader[2]; /* the finding that counts them; -1 */
     bool out_bad;      /* an outermost call returned a bad value */
@@ -314,8 +314,8 @@ static lam_status loss_first(walk *w, int32_t i, int32_t call) {
 
 static lam_status born_in_node(walk *w, int32_t i) {
     const lam_bad *bad = bad_at(w, i);
-    if (w->told[bad->origin]) return LAM_OK;
-    w->told[bad->origin] = bad->origin > 0;
+    if (w->found[bad->origin]) return LAM_OK;
+    w->found[bad->origin] = bad->origin > 0;
     LAM_TRY(loss_first(w, i, bad->call));
     raise_to(w->h->backward, bad->call, LAM_HEALTH_BORN);
     return find(w, (lam_finding){.phase = LAM_BACKWARD,
@@ -453,10 +453,10 @@ static lam_status allocate(walk *w) {
     for (int32_t i = 0; i < lam_model_n_bad(m); i++)
         if (bad_at(w, i)->origin >= w->n_origins) w->n_origins = bad_at(w, i)->origin + 1;
     w->by_origin = lmi_alloc_none(&w->scratch, w->n_origins);
-    w->told = lmi_alloc(&w->scratch, (uint64_t)w->n_origins + 1, sizeof *w->told);
+    w->found = lmi_alloc(&w->scratch, (uint64_t)w->n_origins + 1, sizeof *w->found);
     for (int i = 0; i < 2; i++) w->counted[i] = lmi_alloc(&w->scratch, places, sizeof *w->counted[i]);
     if (!h->forward || !h->backward || !w->tainted || !w->held || !w->masked || !w->by_op || !w->by_origin ||
-        !w->told || !w->counted[0] || !w->counted[1])
+        !w->found || !w->counted[0] || !w->counted[1])
         return lmi_nomem(w->e);
     note_origins(w);
     return LAM_OK;

@@ -259,9 +259,9 @@ static void add_parts(lam_times *t) {
     for (int32_t r = 0; r < t->slots.n_runs; r++) {
         int64_t whole = 0;
         for (int p = 0; p < LAM_TIME_WHOLE; p++) {
-            bool told = p == LAM_TIME_FORWARD || t->back;
-            if (!told) t->parts[p][r] = -1;
-            if (told) whole = plus(whole, t->parts[p][r]);
+            bool shown = p == LAM_TIME_FORWARD || t->back;
+            if (!shown) t->parts[p][r] = -1;
+            if (shown) whole = plus(whole, t->parts[p][r]);
         }
         t->parts[LAM_TIME_WHOLE][r] = whole;
     }

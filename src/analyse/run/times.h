@@ -40,7 +40,7 @@ struct lam_times {
     int64_t *scratch;                 /* room for one number a run */
     int32_t n_outliers, n_op_times;
     bool back;    /* a backward pass ran, and its nodes were seen */
-    int32_t told; /* the shown run, whose whole time is the median; -1 none */
+    int32_t shown; /* the shown run, whose whole time is the median; -1 none */
     lam_outlier *outliers;
     lam_op_time *op_times;
     const lam_spread *given; /* of each part, in a report that was saved: it does not tell single runs */

@@ -235,7 +235,7 @@ bool lam_times_op(const lam_times *t, int32_t i, lam_op_time *out) {
 lam_status lmi_times_stats(lam_times *t, lam_error *e) {
     lmi_map by_name;
     LAM_TRY(find_outliers(t, e));
-    t->told = median_run(t);
+    t->shown = median_run(t);
     if (t->device) return LAM_OK; /* nodes have no names there */
     lmi_map_init(&by_name);
     lam_status s = sum_ops(t, &by_name, e);
@@ -248,7 +248,7 @@ lam_status lmi_times_stats(lam_times *t, lam_error *e) {
 const lam_times *lam_costs_times(const lam_costs *c) { return c->times; }
 const lam_times *lam_costs_device_times(const lam_costs *c) { return c->device_times; }
 
-int32_t lmi_shown_run(const lam_costs *c) { return c->slots && c->times ? c->times->told : -1; }
+int32_t lmi_shown_run(const lam_costs *c) { return c->slots && c->times ? c->times->shown : -1; }
 
 int64_t lmi_time_part(const lam_costs *c, const lam_times *t, lam_time_part part) {
     int64_t sum = 0;

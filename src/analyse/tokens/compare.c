@@ -19,9 +19,9 @@ typedef struct comparing {
     bool training;
     lmi_int128 times; /* what a formula multiplies a forward by */
     lmi_int128 counted;
-    bool known;      /* `counted` is */
-    lmi_vec causes;  /* lam_cause, of the row that is being filled */
-    lmi_int128 told; /* their sum */
+    bool known;           /* `counted` is */
+    lmi_vec causes;       /* lam_cause, of the row that is being filled */
+    lmi_int128 explained; /* their sum */
     lam_error *e;
     lam_status s;
 } comparing;
@@ -40,12 +40,12 @@ static void reason(comparing *j, lmi_int128 n, const char *text, const char *not
         lam_cause *before = lmi_vec_at(&j->causes, i);
         if (strcmp(before->text, text) != 0) continue;
         before->difference = small(before->difference + n);
-        j->told += n;
+        j->explained += n;
         return;
     }
     if (!text) j->s = lmi_nomem(j->e);
     if (j->s == LAM_OK) j->s = lmi_vec_put(&j->causes, &c, j->e);
-    j->told += n;
+    j->explained += n;
 }
 
 static const char *kept(comparing *j, lmi_buf *b) {
@@ -229,7 +229,7 @@ static lmi_int128 total(const lmi_token_formula *f) {
 
 static lam_status find_reasons(comparing *j, const lmi_token_formula *f, lam_compared *row) {
     const lmi_int128 off = j->times * total(f) - j->counted;
-    j->told = 0;
+    j->explained = 0;
     j->causes.n = 0;
     if (f->flags & LMI_NO_WEIGHTS)
         each_part(j, f);
@@ -241,7 +241,7 @@ static lam_status find_reasons(comparing *j, const lmi_token_formula *f, lam_com
     if (j->training) go_back(j);
     if (j->s != LAM_OK) return j->s;
     if (j->causes.n) qsort(j->causes.data, j->causes.n, sizeof(lam_cause), larger);
-    const lam_cause rest = {.text = "not explained", .difference = small(off - j->told)};
+    const lam_cause rest = {.text = "not explained", .difference = small(off - j->explained)};
     if (rest.difference) LAM_TRY(lmi_vec_put(&j->causes, &rest, j->e));
     row->told = true;
     row->difference = small(off);

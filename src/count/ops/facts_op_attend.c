@@ -7,7 +7,7 @@
 
 typedef struct band {
     int64_t low, high;
-    bool told;
+    bool known;
 } band;
 
 /* Products of larger numbers would not fit into 64 bits. */
@@ -38,13 +38,13 @@ typedef struct frame {
 } frame;
 
 static bool is_whole(const frame *a) {
-    return a->band.told && a->band.low <= -a->queries && a->band.high >= a->keys;
+    return a->band.known && a->band.low <= -a->queries && a->band.high >= a->keys;
 }
 
 static void set_band(const frame *a, lmi_facts *f) {
     const int64_t queries = a->queries, keys = a->keys;
     int64_t scores = -1, scored = -1;
-    if (a->band.told && queries < MOST && keys < MOST) {
+    if (a->band.known && queries < MOST && keys < MOST) {
         scores = below(queries, keys, a->band.high + 1) - below(queries, keys, a->band.low);
         scored = seeing(queries, keys, a->band);
     }
@@ -65,29 +65,29 @@ static bool number(const lmi_slots *s, lmi_slot_id id, int64_t none, int64_t *ou
 /* With the causal flag query i sees keys 0 to i, for any number of keys. A missing flag is off, the
  * default. */
 static band by_flag(const lmi_slots *s, int64_t queries, int64_t keys) {
-    bool causal = false, told = lmi_op_bool(s, LMI_S_causal, &causal) || !s->at[LMI_S_causal].present;
-    return (band){-queries, causal ? 0 : keys, told};
+    bool causal = false, known = lmi_op_bool(s, LMI_S_causal, &causal) || !s->at[LMI_S_causal].present;
+    return (band){-queries, causal ? 0 : keys, known};
 }
 
 /* Bands of flash attention end at the last key if its schema has windows; a window of -1 has no end. Older
  * schemas differ if there are more keys than queries. */
 static band by_window(const lmi_slots *s, int64_t queries, int64_t keys) {
     int64_t left = -1, right = -1, shift = keys - queries;
-    bool told = number(s, LMI_S_before, -1, &left) && number(s, LMI_S_after, -1, &right), causal = false;
-    if (!lmi_op_bool(s, LMI_S_causal, &causal)) told = false;
-    if (causal && !s->at[LMI_S_before].present && shift != 0) told = false;
+    bool known = number(s, LMI_S_before, -1, &left) && number(s, LMI_S_after, -1, &right), causal = false;
+    if (!lmi_op_bool(s, LMI_S_causal, &causal)) known = false;
+    if (causal && !s->at[LMI_S_before].present && shift != 0) known = false;
     if (causal) right = 0;
     if (left > MOST) left = MOST;
     if (right > MOST) right = MOST;
-    return (band){left < 0 ? -queries : shift - left, right < 0 ? keys : shift + right, told};
+    return (band){left < 0 ? -queries : shift - left, right < 0 ? keys : shift + right, known};
 }
 
 /* The mask types of efficient attention: 1 begins at the first key, 2 ends at the last one. */
 static band by_type(const lmi_slots *s, int64_t queries, int64_t keys) {
     int64_t type, window;
-    bool told = number(s, LMI_S_mask_type, -1, &type) && number(s, LMI_S_before, 0, &window);
-    told = told && type >= 0 && type <= 2 && window <= 0;
-    return (band){-queries, type == 1 ? 0 : type == 2 ? keys - queries : keys, told};
+    bool known = number(s, LMI_S_mask_type, -1, &type) && number(s, LMI_S_before, 0, &window);
+    known = known && type >= 0 && type <= 2 && window <= 0;
+    return (band){-queries, type == 1 ? 0 : type == 2 ? keys - queries : keys, known};
 }
 
 /* -- facts ----------------------------------------------------------------------------------------------- */

@@ -29,9 +29,9 @@ static lam_shape weight(lmi_kind k, lam_shape y, const lmi_slots *s) {
 /* Sets which gradients were requested; a kernel may return further ones, which do not count. */
 static void asked(const lmi_slots *s, lmi_facts *f) {
     const lam_value *v = s->at[LMI_S_asked].value;
-    bool told = v && v->type == LAM_INTS && v->n == 3;
-    lmi_fact_set(f, LMI_FACT_asks_x, told ? v->ints[0] != 0 : lmi_fact_get(f, LMI_FACT_want_x));
-    lmi_fact_set(f, LMI_FACT_asks_w, told ? v->ints[1] != 0 : lmi_fact_get(f, LMI_FACT_want_w));
+    bool known = v && v->type == LAM_INTS && v->n == 3;
+    lmi_fact_set(f, LMI_FACT_asks_x, known ? v->ints[0] != 0 : lmi_fact_get(f, LMI_FACT_want_x));
+    lmi_fact_set(f, LMI_FACT_asks_w, known ? v->ints[1] != 0 : lmi_fact_get(f, LMI_FACT_want_w));
 }
 
 /* If "same" pads an odd number of positions, one side gets one more: a tool that halves the padding loses

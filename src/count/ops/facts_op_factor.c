@@ -4,8 +4,8 @@
 
 /* The value of a flag, 1 or 0; `otherwise` if it was left out; -1: unknown. */
 static int64_t flag(const lmi_slots *s, lmi_slot_id id, bool otherwise) {
-    bool told = otherwise;
-    return lmi_op_bool(s, id, &told) ? told : s->at[id].present ? -1 : otherwise;
+    bool known = otherwise;
+    return lmi_op_bool(s, id, &known) ? known : s->at[id].present ? -1 : otherwise;
 }
 
 /* Columns of the orthogonal matrix: the only result of reflections, the first one of a qr. It is empty in

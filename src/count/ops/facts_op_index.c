@@ -40,9 +40,9 @@ static void bag_backward(const lmi_slots *s, lmi_facts *f) {
 
 static void packed_bag(const lmi_slots *s, lmi_facts *f) {
     bool pruned = false;
-    bool told = lmi_op_bool(s, LMI_S_pruned, &pruned);
+    bool known = lmi_op_bool(s, LMI_S_pruned, &pruned);
     lmi_fact_set(f, LMI_FACT_weighted, lmi_op_tensor(s, LMI_S_per_sample));
-    lmi_fact_set(f, LMI_FACT_skips, told ? pruned : -1);
+    lmi_fact_set(f, LMI_FACT_skips, known ? pruned : -1);
 }
 
 void lmi_op_index(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
@@ -61,8 +61,8 @@ void lmi_op_index(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_sl
         lmi_fact_set(f, LMI_FACT_listed_bytes, listed(op, 1, true));
     }
     if (k != LMI_K_put_list && k != LMI_K_put) return;
-    bool told = lmi_op_bool(s, LMI_S_accumulate, &adds);
-    lmi_fact_set(f, LMI_FACT_accumulates, told ? adds : s->at[LMI_S_accumulate].present ? -1 : 0);
+    bool known = lmi_op_bool(s, LMI_S_accumulate, &adds);
+    lmi_fact_set(f, LMI_FACT_accumulates, known ? adds : s->at[LMI_S_accumulate].present ? -1 : 0);
 }
 
 /* -- windows --------------------------------------------------------------------------------------------- */

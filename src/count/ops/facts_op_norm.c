@@ -21,8 +21,8 @@ static int64_t in_training(const lam_op *op, lmi_kind k, const lmi_slots *s) {
 static void only_asked(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     static const lmi_fact_id want[] = {LMI_FACT_want_x, LMI_FACT_want_w, LMI_FACT_want_b};
     const lam_value *v = s->at[LMI_S_asked].value;
-    bool told = v && v->type == LAM_INTS && v->n == 3;
-    for (int32_t i = 0; told && i < op->sig->n_out; i++) {
+    bool known = v && v->type == LAM_INTS && v->n == 3;
+    for (int32_t i = 0; known && i < op->sig->n_out; i++) {
         const lam_op_arg *a = &op->sig->out[i];
         if (!a->is_tensor || a->position < 0 || a->position > 2 || v->ints[a->position]) continue;
         int64_t n = lmi_op_arg_numel(a), bytes = lmi_stored(n, lam_dtype_bits(a->dtype));
@@ -101,13 +101,13 @@ static int64_t of_one(double p, bool plain, int64_t complex) {
 /* For each element: a square, an absolute value or a comparison with 0; or an absolute value and a power. For
  * the sum: a root, except for the norms 0, 1 and infinity, and for words whose line says none. */
 void lmi_op_power(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
-    bool told = s->at[LMI_S_norm].present && s->at[LMI_S_norm].value &&
-                (s->at[LMI_S_norm].value->type == LAM_INT || s->at[LMI_S_norm].value->type == LAM_FLOAT);
+    bool known = s->at[LMI_S_norm].present && s->at[LMI_S_norm].value &&
+                 (s->at[LMI_S_norm].value->type == LAM_INT || s->at[LMI_S_norm].value->type == LAM_FLOAT);
     double p = lmi_op_number(s, LMI_S_norm, 2);
     bool plain = p == 0 || p == 1 || isinf(p);
     bool absent = !s->at[LMI_S_norm].present; /* torch's default is 2 */
     lmi_fact_set(f, LMI_FACT_each,
-                 !told && !absent ? -1 : of_one(p, plain, lmi_fact_get(f, LMI_FACT_complex)));
+                 !known && !absent ? -1 : of_one(p, plain, lmi_fact_get(f, LMI_FACT_complex)));
     lmi_fact_set(f, LMI_FACT_step, 1);
     lmi_fact_set(f, LMI_FACT_last, lmi_op_last(op->sig->word) && !plain);
 }

@@ -89,10 +89,10 @@ static void packed_cell(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
 
 /* A backward may name the state by its gradient alone, and says by a flag whether there were biases. */
 static void step(lmi_kind k, const lmi_slots *s, lmi_facts *f) {
-    bool flag, told = lmi_op_bool(s, LMI_S_bias_flag, &flag);
+    bool flag, known = lmi_op_bool(s, LMI_S_bias_flag, &flag);
     lmi_fact_set(f, LMI_FACT_held, lmi_op_numel(s, lmi_op_tensor(s, LMI_S_h) ? LMI_S_h : LMI_S_grad));
     if (k == LMI_K_cell_step) lmi_fact_set(f, LMI_FACT_bias, lmi_op_tensor(s, LMI_S_b));
-    if (k == LMI_K_cell_step_backward) lmi_fact_set(f, LMI_FACT_bias, told ? flag : -1);
+    if (k == LMI_K_cell_step_backward) lmi_fact_set(f, LMI_FACT_bias, known ? flag : -1);
 }
 
 void lmi_op_recurrent(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {

@@ -136,9 +136,9 @@ static void grid(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f)
     double mode = lmi_op_number(s, LMI_S_mode, -1);
     if (rank == 0) rank = 2; /* the one of cuDNN, which has no mode */
     lmi_fact_set(f, LMI_FACT_points, positions < 0 ? -1 : positions / rank);
-    bool told =
+    bool known =
         lmi_op_bool(s, LMI_S_align, &aligned) && mode >= BILINEAR && mode <= (rank == 2 ? BICUBIC : NEAREST);
-    if (!told) {
+    if (!known) {
         lmi_fact_set(f, LMI_FACT_each, -1);
         return;
     }

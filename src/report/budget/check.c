@@ -165,8 +165,8 @@ static lam_status note_unlike(holding *w) {
         lmi_put(&w->text, u.so);
         LAM_TRY(add_note(w));
     }
-    u = (lmi_setup_change){"The build arguments differ", lmi_outline_told(was_of(w), "build"),
-                           lmi_outline_told(w->now, "build"), NULL};
+    u = (lmi_setup_change){"The build arguments differ", lmi_outline_provenance(was_of(w), "build"),
+                           lmi_outline_provenance(w->now, "build"), NULL};
     if (!u.was || !*u.was || !u.now || !*u.now || strcmp(u.was, u.now) == 0) return LAM_OK;
     lmi_put_setup_change(&w->text, &u, true);
     return add_note(w);

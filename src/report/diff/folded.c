@@ -99,7 +99,7 @@ static bool is_norm(const lmi_outline_place *p) {
 bool lmi_diff_folded(const lam_diff *d, lmi_buf *out) {
     for (int file = 0; file < 2; file++) {
         folded f = {.d = d, .live = !file, .file = file, .flops_known = true};
-        const char *format = lmi_outline_told(&d->side[file].o, "format");
+        const char *format = lmi_outline_provenance(&d->side[file].o, "format");
         bool fits = format && strncmp(format, "ONNX", 4) == 0;
         int64_t params;
         for (int32_t i = 0; i < d->both.n && fits; i++) {

@@ -39,7 +39,7 @@ lam_status lmi_diff_take(lmi_diff_side *s, const lam_diff_side *from, lam_error 
         LAM_TRY(lmi_outline_new(&s->o, from->costs, &tree_alone, e));
     else
         LAM_TRY(lmi_saved_outline(&s->o, from->file, &tree_alone, e));
-    const char *target = lmi_outline_told(&s->o, "target");
+    const char *target = lmi_outline_provenance(&s->o, "target");
     const char *file = from->costs ? lam_model_file(lam_costs_model(from->costs)) : from->file;
     s->name = from->name ? from->name : file ? file : target ? target : s->o.name;
     return LAM_OK;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-const char *lmi_outline_told(const lmi_outline *o, const char *label) {
+const char *lmi_outline_provenance(const lmi_outline *o, const char *label) {
     for (int32_t i = 0; i < o->n_provenance; i++)
         if (strcmp(o->provenance[i][0], label) == 0) return o->provenance[i][1];
     return NULL;
@@ -18,8 +18,8 @@ static const char *yes_or_no(bool is) { return is ? "yes" : "no"; }
 
 static bool is_another(const lmi_outline *was, const lmi_outline *now, const char *what,
                        lmi_setup_change *out) {
-    out->was = lmi_outline_told(was, what);
-    out->now = lmi_outline_told(now, what);
+    out->was = lmi_outline_provenance(was, what);
+    out->now = lmi_outline_provenance(now, what);
     out->so = ": times can't be compared";
     return was->timed && now->timed && differ(out->was, out->now);
 }
@@ -45,7 +45,8 @@ bool lmi_is_setup_change(const lmi_outline *was, const lmi_outline *now, lmi_unl
         break;
     case LMI_UNLIKE_DRY:
         *out =
-            (lmi_setup_change){"A dry run", lmi_outline_told(was, "dry"), lmi_outline_told(now, "dry"),
+            (lmi_setup_change){"A dry run", lmi_outline_provenance(was, "dry"),
+                               lmi_outline_provenance(now, "dry"),
                                ": it computes nothing, so what depends on values may differ for that alone"};
         break;
     case LMI_UNLIKE_PROCESSOR: out->what = "Another processor"; return is_another(was, now, "processor", out);

@@ -227,7 +227,7 @@ bool lmi_is_setup_change(const lmi_outline *was, const lmi_outline *now, lmi_unl
 void lmi_put_setup_change(lmi_buf *b, const lmi_setup_change *u, bool inside);
 void lmi_put_tensors(lmi_buf *b, const char *tensors); /* with x between sizes */
 /* The provenance's text under a label; NULL: none. */
-const char *lmi_outline_told(const lmi_outline *o, const char *label);
+const char *lmi_outline_provenance(const lmi_outline *o, const char *label);
 /* A figure's number of the whole model: shared parameters count once. Unknown: it was not measured. */
 lam_count lmi_figure_whole(const lmi_outline *o, lmi_figure k);
 /* True if what it needs was measured. */

@@ -23,8 +23,8 @@ lam_count lmi_figure_own(const lmi_outline *o, lmi_figure k, int32_t place) {
         int64_t n = o->own[part][place];
         lam_state state = o->state[part] ? (lam_state)o->state[part][place] : LAM_EXACT;
         /* At least 0 says nothing, nor does a number of more than 64 bits, which was cut. */
-        bool told = state != LAM_AT_LEAST || (n > 0 && n < INT64_MAX);
-        sum = lmi_sum(sum, told ? (lam_count){n, 0, state} : lmi_unknown());
+        bool known = state != LAM_AT_LEAST || (n > 0 && n < INT64_MAX);
+        sum = lmi_sum(sum, known ? (lam_count){n, 0, state} : lmi_unknown());
     }
     return sum;
 }

@@ -17,7 +17,7 @@ static const char *last_part(const char *target) {
 enum { BY_TYPE, BY_LAST_PART, BY_TARGET, AS_GIVEN, N_KINDS };
 
 static const char *name_of(const lmi_outline *o, const char *given, int kind) {
-    const char *target = lmi_outline_told(o, "target");
+    const char *target = lmi_outline_provenance(o, "target");
     switch (kind) {
     case BY_TYPE: return o->name;
     case BY_LAST_PART: return last_part(target);

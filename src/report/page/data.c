@@ -425,7 +425,7 @@ static void put_names_before(block *k) {
 
 /* What the model is called beside another: its target, or its type. */
 static const char *name_beside(const lmi_outline *o) {
-    const char *target = lmi_outline_told(o, "target");
+    const char *target = lmi_outline_provenance(o, "target");
     return target ? target : o->name;
 }
 

@@ -213,7 +213,7 @@ static void begin_item(lmi_page *p, const char *term) { lmi_putf(&p->out, "<dt>%
 static void end_item(lmi_page *p) { lmi_put(&p->out, "</dd>"); }
 
 static bool is_dry(const lmi_page *p) {
-    const char *dry = lmi_outline_told(p->o, "dry");
+    const char *dry = lmi_outline_provenance(p->o, "dry");
     return dry && strcmp(dry, "yes") == 0;
 }
 
@@ -238,7 +238,7 @@ static bool is_about_the_run(const char *label) {
 
 /* Names the saved report that the page was made of. */
 static void put_saved(lmi_page *p, const lmi_outline *o, const char *given) {
-    const char *target = lmi_outline_told(o, "target");
+    const char *target = lmi_outline_provenance(o, "target");
     if (target && given && strcmp(target, given) != 0) put_text(p, "saved report", given);
 }
 
@@ -246,13 +246,13 @@ static void put_what_ran(lmi_page *p) {
     const lmi_outline *o = p->o;
     lmi_put(&p->out, "<div><h3>What ran</h3><dl>");
     put_text(p, "model", o->type_path ? o->type_path : o->name);
-    if (!lmi_outline_told(p->o, "target")) put_text(p, "target", p->options->target);
+    if (!lmi_outline_provenance(p->o, "target")) put_text(p, "target", p->options->target);
     put_saved(p, o, p->options->target);
     for (int32_t i = 0; i < o->n_provenance; i++)
         if (is_about_the_run(o->provenance[i][0])) put_text(p, o->provenance[i][0], o->provenance[i][1]);
     put_text(p, "input", o->at[0].in);
     put_text(p, "output", o->at[0].out);
-    if (!lmi_outline_told(p->o, "mode")) put_text(p, "mode", o->mode);
+    if (!lmi_outline_provenance(p->o, "mode")) put_text(p, "mode", o->mode);
     begin_item(p, "convention");
     lmi_page_name(p, o->convention, LMI_PAGE_CELL);
     lmi_put(&p->out, ": ");
@@ -312,7 +312,7 @@ static void put_how(lmi_page *p) {
         put_text(p, "values", lam_health_sentence(o->health));
     else
         put_missing(p, "values", "--health", "health=True");
-    const char *asked = lmi_outline_told(o, "backward");
+    const char *asked = lmi_outline_provenance(o, "backward");
     if (!o->backward && asked && strcmp(asked, "yes") == 0)
         put_text(p, "backward", "requested, but none ran to its end");
     else if (!o->backward)
@@ -340,11 +340,11 @@ static void put_before(lmi_page *p) {
     if (!was) return;
     lmi_put(&p->out, "<div><h3>What it is compared with</h3><dl>");
     put_text(p, "model", was->type_path ? was->type_path : was->name);
-    if (!lmi_outline_told(was, "target")) put_text(p, "target", p->options->before);
+    if (!lmi_outline_provenance(was, "target")) put_text(p, "target", p->options->before);
     put_saved(p, was, p->options->before);
     put_text(p, "input", was->at[0].in);
     put_text(p, "output", was->at[0].out);
-    if (!lmi_outline_told(was, "mode")) put_text(p, "mode", was->mode);
+    if (!lmi_outline_provenance(was, "mode")) put_text(p, "mode", was->mode);
     put_text(p, "convention", was->convention);
     put_text(p, "time", was->timed ? "measured" : "not measured");
     put_text(p, "memory", was->memory ? was->memory->info.source : "not measured");

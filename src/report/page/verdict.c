@@ -14,13 +14,13 @@ static void put_count(lmi_page *p, int64_t n, const char *what) {
 }
 
 static void put_subject(lmi_page *p) {
-    const char *dry = lmi_outline_told(p->o, "dry"), *target = lmi_outline_told(p->o, "target");
+    const char *dry = lmi_outline_provenance(p->o, "dry"), *target = lmi_outline_provenance(p->o, "target");
     const lmi_outline *was = p->o->was;
     if (!target) target = p->options->target;
     lmi_put(&p->out, "<p class=\"sub\">");
     if (target) {
         lmi_put(&p->out, "<code>");
-        lmi_page_put_both(p, was ? lmi_outline_told(was, "target") : NULL, target, TARGET);
+        lmi_page_put_both(p, was ? lmi_outline_provenance(was, "target") : NULL, target, TARGET);
         lmi_put(&p->out, "</code> · ");
     }
     if (*p->o->at[0].in) {
@@ -32,7 +32,7 @@ static void put_subject(lmi_page *p) {
         lmi_page_put_both(p, was ? was->mode : NULL, p->o->mode, TARGET);
         lmi_put(&p->out, " mode · ");
     }
-    const char *why = lmi_outline_told(p->o, "dry_because");
+    const char *why = lmi_outline_provenance(p->o, "dry_because");
     if (dry && strcmp(dry, "yes") == 0) {
         lmi_put(&p->out, "dry run, nothing was computed");
         if (why) lmi_put(&p->out, ": ");
@@ -178,7 +178,7 @@ static void put_exact(lmi_page *p) {
         lmi_put_full(&p->out, o->ops_counted);
         lmi_put(&p->out, " operators that count have a formula; ");
         lmi_put_full(&p->out, o->ops_ran);
-        lmi_put(&p->out, lmi_outline_told(o, "format") ? " are in the file." : " ran.");
+        lmi_put(&p->out, lmi_outline_provenance(o, "format") ? " are in the file." : " ran.");
     }
     if (o->timed || o->memory)
         lmi_putf(&p->out, " %s measured.",

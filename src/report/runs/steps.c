@@ -199,9 +199,9 @@ static void put_table(lmi_runs *p, int32_t model, bool memory) {
 }
 
 /* Moves the text about a picture below it. */
-static void put_told(lmi_buf *b, lmi_buf *told) {
-    lmi_put(b, lmi_buf_text(told));
-    lmi_buf_used(told, b);
+static void move_text(lmi_buf *b, lmi_buf *from) {
+    lmi_put(b, lmi_buf_text(from));
+    lmi_buf_used(from, b);
 }
 
 void lmi_runs_steps(lmi_runs *p, int32_t model) {
@@ -218,7 +218,7 @@ void lmi_runs_steps(lmi_runs *p, int32_t model) {
     lmi_buf_init(&above);
     draw_times(p, m, &above);
     lmi_put(b, "</div>");
-    put_told(b, &above);
+    move_text(b, &above);
     lmi_put(b, "<div class=\"leg\"><span><i class=\"g0\"></i>forward</span>");
     if (m->backward_ns.n) lmi_put(b, "<span><i class=\"g1\"></i>backward</span>");
     if (m->step_ns.n) lmi_put(b, "<span><i class=\"g8\"></i>the rest until the next step</span>");
@@ -227,7 +227,7 @@ void lmi_runs_steps(lmi_runs *p, int32_t model) {
         lmi_put(b, "<h3>Peak of memory</h3><div class=\"fig\">");
         draw_memory(p, m, &above);
         lmi_put(b, "</div>");
-        put_told(b, &above);
+        move_text(b, &above);
     }
     put_table(p, model, m->peak_bytes.n > 0);
 }

@@ -54,7 +54,7 @@ static lam_status take_times(lmi_saved *s, uint32_t at, bool device, lam_times *
     if (!t || !given) return lmi_nomem(s->e);
     t->m = s->m;
     t->given = given;
-    t->told = -1;
+    t->shown = -1;
     t->of_event = lmi_saved_room(s, (uint64_t)s->m->n_events, sizeof *t->of_event);
     if (!t->of_event) return lmi_nomem(s->e);
     LAM_TRY(lmi_saved_small(s, lmi_saved_top(s, "time.runs"), &t->slots.n_runs));

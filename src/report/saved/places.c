@@ -11,10 +11,10 @@ enum { DEEPEST = 2000, MOST_PLACES = 1 << 24 };
 
 typedef struct node {
     const char *name;
-    uint32_t told; /* the position of its row, or else of its place in the tree; 0: neither */
+    uint32_t entry; /* the position of its row, or else of its place in the tree; 0: neither */
     int32_t parent, first, last, next; /* children in the order in which they are named; -1 none */
     int32_t index;                     /* in the model: depth-first */
-    bool row, called;                  /* `told` is a row, of a call */
+    bool row, called;                  /* `entry` is a row, of a call */
 } node;
 
 typedef struct growing {
@@ -78,7 +78,7 @@ static lam_status grow_by(growing *g, uint32_t list, int32_t *of) {
         if (!path) return lmi_saved_wrong(g->s, i, "has no path");
         LAM_TRY(find_node(g, path, i, &k));
         node *to = at(g, k);
-        if (!to->told || (of && !to->row) || (called && !to->called)) to->told = i;
+        if (!to->entry || (of && !to->row) || (called && !to->called)) to->entry = i;
         to->row = to->row || of;
         to->called = to->called || called;
         if (of) *of++ = k;
@@ -145,11 +145,11 @@ static bool take_ints(const lmi_saved *s, uint32_t list, int64_t *ints, lam_valu
 }
 
 /* Takes a value; *told is false if a module has none like it. */
-static lam_status take_value(const lmi_saved *s, uint32_t i, lmi_arena *a, lam_value *v, bool *told) {
+static lam_status take_value(const lmi_saved *s, uint32_t i, lmi_arena *a, lam_value *v, bool *taken) {
     const lmi_json *j = &s->j;
     const lmi_json_kind kind = lmi_json_is(j, i);
     *v = (lam_value){.type = LAM_NONE};
-    *told = kind != LMI_JSON_OBJECT;
+    *taken = kind != LMI_JSON_OBJECT;
     if (kind == LMI_JSON_TRUE || kind == LMI_JSON_FALSE) {
         *v = (lam_value){.type = LAM_BOOL, .i = kind == LMI_JSON_TRUE};
     } else if (kind == LMI_JSON_TEXT) {
@@ -158,11 +158,11 @@ static lam_status take_value(const lmi_saved *s, uint32_t i, lmi_arena *a, lam_v
         v->type = LAM_INT;
     } else if (kind == LMI_JSON_NUMBER) {
         v->type = LAM_FLOAT;
-        *told = lmi_json_as_real(j, i, &v->f);
+        *taken = lmi_json_as_real(j, i, &v->f);
     } else if (kind == LMI_JSON_LIST) {
         int64_t *ints = lmi_alloc(a, lmi_json_size(j, i), sizeof *ints);
         if (!ints) return lmi_nomem(s->e);
-        *told = take_ints(s, i, ints, v);
+        *taken = take_ints(s, i, ints, v);
     }
     return LAM_OK;
 }
@@ -170,22 +170,22 @@ static lam_status take_value(const lmi_saved *s, uint32_t i, lmi_arena *a, lam_v
 /* A report of an older lamina has no attributes. */
 static lam_status add_attributes(growing *g, lam_builder *b, const node *n) {
     const lmi_saved *s = g->s;
-    LMI_JSON_NAMES(&s->j, lmi_saved_get(s, n->told, "attributes"), k) {
+    LMI_JSON_NAMES(&s->j, lmi_saved_get(s, n->entry, "attributes"), k) {
         lam_value v;
-        bool told;
-        LAM_TRY(take_value(s, k + 1, &g->arena, &v, &told));
-        if (told) LAM_TRY(lam_build_attr(b, n->index, lmi_json_as_text(&s->j, k), &v, s->e));
+        bool taken;
+        LAM_TRY(take_value(s, k + 1, &g->arena, &v, &taken));
+        if (taken) LAM_TRY(lam_build_attr(b, n->index, lmi_json_as_text(&s->j, k), &v, s->e));
     }
     return LAM_OK;
 }
 
 static lam_status add_place(growing *g, lam_builder *b, node *n) {
     const lmi_saved *s = g->s;
-    const uint32_t status = lmi_saved_get(s, n->told, "status");
+    const uint32_t status = lmi_saved_get(s, n->entry, "status");
     lam_module_info mod = {.word = -1, .flags = n->first < 0 ? LAM_MODULE_LEAF : 0};
     n->index = g->n++;
-    LAM_TRY(lmi_saved_word(s, lmi_saved_get(s, n->told, "type"), &mod.type));
-    LAM_TRY(lmi_saved_text(s, lmi_saved_get(s, n->told, "type_path"), &mod.type_path));
+    LAM_TRY(lmi_saved_word(s, lmi_saved_get(s, n->entry, "type"), &mod.type));
+    LAM_TRY(lmi_saved_text(s, lmi_saved_get(s, n->entry, "type_path"), &mod.type_path));
     if (n->parent < 0 && !*mod.type) LAM_TRY(lmi_saved_word(s, lmi_saved_top(s, "model.type"), &mod.type));
     if (n->parent < 0 && !mod.type_path)
         LAM_TRY(lmi_saved_text(s, lmi_saved_top(s, "model.type_path"), &mod.type_path));
@@ -239,7 +239,7 @@ static lam_status find_tensor(growing *g, lam_builder *b, int32_t owner, const c
 /* Adds the tensors of a place that another owns. */
 static lam_status add_ties(growing *g, lam_builder *b, const node *n) {
     const lmi_saved *s = g->s;
-    LMI_JSON_EACH(&s->j, lmi_saved_get(s, n->told, "tied"), i) {
+    LMI_JSON_EACH(&s->j, lmi_saved_get(s, n->entry, "tied"), i) {
         int32_t owner = -1, tensor;
         const char *name, *as;
         LAM_TRY(find_owner(g, lmi_saved_get(s, i, "owner"), &owner));
@@ -253,7 +253,7 @@ static lam_status add_ties(growing *g, lam_builder *b, const node *n) {
 
 /* Notes the place that a place's module was at first. */
 static lam_status note_same(growing *g, const node *n) {
-    const uint32_t path = lmi_saved_get(g->s, n->told, "same_module");
+    const uint32_t path = lmi_saved_get(g->s, n->entry, "same_module");
     if (!lmi_saved_has(g->s, path)) return LAM_OK;
     return find_owner(g, path, &g->s->first_place[n->index]);
 }

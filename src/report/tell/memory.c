@@ -35,8 +35,8 @@ static void tell_row(lmi_teller *t, const lam_memory *y, const lam_memory_row *r
 static void tell_held(lmi_teller *t, const char *name, const lam_memory *y, const int64_t held[LAM_N_HELD]) {
     tell_object(t, name);
     for (int h = 0; h < LAM_N_HELD; h++) {
-        bool told = h != LAM_HELD_BACKWARD || !y->total.info.forward_only;
-        if (t->brief ? held[h] != 0 : told) tell_int(t, lam_held_name((lam_held)h), held[h]);
+        bool shown = h != LAM_HELD_BACKWARD || !y->total.info.forward_only;
+        if (t->brief ? held[h] != 0 : shown) tell_int(t, lam_held_name((lam_held)h), held[h]);
     }
     tell_end(t);
 }

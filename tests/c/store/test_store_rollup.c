@@ -191,7 +191,7 @@ static int64_t apart_ns;
 static bool only_rows;
 
 static void keep_rows(const lmi_rows *w) {
-    lmi_told *told = lmi_vec_at(&w->models, 0);
+    lmi_model_rows *told = lmi_vec_at(&w->models, 0);
     for (int k = 0; only_rows && k < LMI_MODES; k++) told->of[k].steps.n = 0;
 }
 

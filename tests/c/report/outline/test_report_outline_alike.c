@@ -291,8 +291,8 @@ static void test_reasons_not_to_compare(void **unused) {
                             "A backward ran: no, yes: peaks of memory can't be compared\n");
         at[k ? 0 : 1].in = "2\u00d73";
     }
-    assert_string_equal(lmi_outline_told(&was, "torch"), "2.4");
-    assert_null(lmi_outline_told(&was, "tor"));
+    assert_string_equal(lmi_outline_provenance(&was, "torch"), "2.4");
+    assert_null(lmi_outline_provenance(&was, "tor"));
 }
 
 /* -- numbers --------------------------------------------------------------------------------------------- */
