@@ -3,6 +3,7 @@
  * What loading a file would import: every name in every pickle of it, noted where a pickle names it and not
  * where it is used. Pickles are found by content, in zip files too, and what could not be read is told. */
 #include "base/system.h"
+#include "read/pt2/pt2.h"
 #include "read/read.h"
 #include "read/safetensors/safetensors.h"
 #include "read/torch/allowed.h"
@@ -61,6 +62,17 @@ static lam_status note_import(lam_scan *s, const lmi_pickled_global *g, const ch
 
 /* -- pickles --------------------------------------------------------------------------------------------- */
 
+static bool is_word(const char *text) {
+    uint32_t code = 0;
+    const char *c = text;
+    for (size_t n; (n = lmi_utf8(c, &code)) != 0 && code > ' ' && code != LMI_BAD_UTF8;) c += n;
+    return c > text && !*c;
+}
+
+/* False of what only looks like an import, as the first two lines of a source file that begins with "class".
+ */
+static bool can_import(const lmi_pickled_global *g) { return is_word(g->module) && is_word(g->name); }
+
 /* Notes the imports of the pickles in a row, also of one that is damaged: a machine that runs it would have
  * imported them before it came there. `last`: how many pickles there are; 0: as many as fill the bytes.
  * `surely`: the bytes are a pickle, and not only like one. */
@@ -72,9 +84,9 @@ static lam_status scan_pickles(lam_scan *s, const lmi_bytes *of, const char *whe
         lam_error why = {.at = -1};
         if (n == MOST_PICKLES) return note_unread(s, where, "it has more than 1000 pickles in a row", e);
         lam_status status = lmi_pickle_read(&p, of, at, &why), noted = LAM_OK;
-        for (size_t i = 0; noted == LAM_OK && i < p.global.n; i++)
+        surely = surely || (p.global.n && can_import(lmi_vec_at(&p.global, 0)));
+        for (size_t i = 0; surely && noted == LAM_OK && i < p.global.n; i++)
             noted = note_import(s, lmi_vec_at(&p.global, i), where, e);
-        surely = surely || p.global.n || n;
         at = p.end;
         lmi_pickle_free(&p);
         LAM_TRY(noted);
@@ -134,11 +146,13 @@ static lam_status scan_zip(lam_scan *s, const lmi_bytes *of, const char *where, 
     lam_error why = {.at = -1};
     if (depth >= MOST_NESTED) return note_unread(s, where, "it is a zip file in too many others", e);
     lam_status status = lmi_zip_open(&z, of, &why);
-    if (status != LAM_OK)
-        status = note_failed(s, where, status, &why, e);
-    else
-        for (int32_t i = 0; status == LAM_OK && i < z.n; i++)
-            status = scan_entry(s, &z, &z.entry[i], where, depth, e);
+    const bool opened = status == LAM_OK;
+    if (!opened) status = note_failed(s, where, status, &why, e);
+    for (int32_t i = 0; opened && status == LAM_OK && i < z.n; i++)
+        status = scan_entry(s, &z, &z.entry[i], where, depth, e);
+    if (opened && status == LAM_OK && lmi_torch_kind_of_zip(&z) == LMI_TORCH_NONE && !lmi_is_pt2(&z))
+        status =
+            note_unread(s, where, "it is a zip file that torch did not write: what loads it is not known", e);
     lmi_zip_free(&z);
     return status;
 }
@@ -158,7 +172,6 @@ static lam_status scan_unknown(lam_scan *s, const lmi_bytes *of, lmi_format form
     case LMI_ONNX:
     case LMI_REPORT: return LAM_OK; /* nothing of these is imported */
     case LMI_INDEX: return note_unread(s, "", "it is an index: scan the shards that it names", e);
-    case LMI_TAR: return note_unread(s, "", "it is a tar file, which is not read", e);
     default: return note_unread(s, "", "it is neither a pickle nor a format that is known", e);
     }
 }
@@ -173,12 +186,15 @@ static lam_status scan_bytes(lam_scan *s, const lmi_bytes *of, const char *where
     if (status != LAM_OK) return note_failed(s, where, status, &why, e);
     if (n >= 4 && memcmp(head, "PK\3\4", 4) == 0) return scan_zip(s, of, where, depth, e);
     const bool marked = n >= 2 && head[0] == 0x80 && head[1] <= 5;
-    if (lmi_torch_kind_of(head, n) == LMI_TORCH_LEGACY) return scan_pickles(s, of, where, 5, true, e);
+    const lmi_torch_kind kind = lmi_torch_kind_of(head, n);
+    /* torch.load tries this first; the name of the first file in it may look like a pickle */
+    if (kind == LMI_TORCH_TAR && depth == 0)
+        LAM_TRY(note_unread(s, where, "it is a tar file, which is not read", e));
+    if (kind == LMI_TORCH_LEGACY) return scan_pickles(s, of, where, 5, true, e);
     /* torch.load takes such a file for a pickle; it is one only if it can be read as one */
     if (marked && !named && lmi_is_safetensors(head, n, of->size))
         return scan_pickles(s, of, where, 0, false, e);
-    if (marked || named) return scan_pickles(s, of, where, 0, named || depth == 0, e);
-    if (depth) return LAM_OK;
+    if (marked || named || depth) return scan_pickles(s, of, where, 0, named || (marked && depth == 0), e);
     LAM_TRY(lmi_format_of(of, &format, e));
     return scan_unknown(s, of, format, e);
 }

@@ -18,22 +18,42 @@ enum {
     MOST_RATIO = 1032 /* of deflate: 258 bytes take 2 bits */
 };
 
-/* The directory, as the end of the file says. */
+/* The directory, as the end of the file says, which begins at `end`. */
 typedef struct whole {
-    uint64_t at, size, entries;
+    uint64_t end, at, size, entries;
 } whole;
 
-static lam_status read_end64(const lmi_zip *z, uint64_t locator, whole *out, lam_error *e) {
-    unsigned char l[LOCATOR], t[END64];
-    LAM_TRY(lmi_bytes_read(&z->of, locator, l, sizeof l, e));
+/* True if the sizes of 64 bits, where the end has them too, are those that it says itself. */
+static bool agree(const whole *wide, const whole *out) {
+    return (out->entries == UINT16_MAX || out->entries == wide->entries) &&
+           (out->size == UINT32_MAX || out->size == wide->size) &&
+           (out->at == UINT32_MAX || out->at == wide->at);
+}
+
+static lam_status read_end64(const lmi_zip *z, const unsigned char *l, uint64_t locator, whole *out,
+                             lam_error *e) {
+    unsigned char t[END64];
     uint64_t at = lmi_le64(l + 8);
-    if (lmi_le32(l) != 0x07064b50 || at > locator || locator - at < END64)
+    if (at > locator || locator - at != END64)
         return lmi_bytes_bad(&z->of, locator, e, "no end of a directory with sizes of 64 bits");
     LAM_TRY(lmi_bytes_read(&z->of, at, t, sizeof t, e));
     if (lmi_le32(t) != 0x06064b50) return lmi_bytes_bad(&z->of, at, e, "no end of a directory");
-    *out = (whole){.entries = lmi_le64(t + 32), .size = lmi_le64(t + 40), .at = lmi_le64(t + 48)};
-    if (out->at > at || out->size > at - out->at)
-        return lmi_bytes_bad(&z->of, at, e, "a directory that is too large");
+    *out = (whole){.end = at, .entries = lmi_le64(t + 32), .size = lmi_le64(t + 40), .at = lmi_le64(t + 48)};
+    return LAM_OK;
+}
+
+/* Sizes of 64 bits are before the end: some readers always take them, others if the end has none. Some take
+ * the directory from where the end says, others what is right before it. All have to find the same one. */
+static lam_status find_directory(const lmi_zip *z, whole *out, lam_error *e) {
+    unsigned char l[LOCATOR] = {0};
+    whole wide = *out;
+    const uint64_t end = out->end;
+    if (end >= LOCATOR) LAM_TRY(lmi_bytes_read(&z->of, end - LOCATOR, l, sizeof l, e));
+    if (lmi_le32(l) == 0x07064b50) LAM_TRY(read_end64(z, l, end - LOCATOR, &wide, e));
+    if (!agree(&wide, out)) return lmi_bytes_bad(&z->of, end, e, "an end that says two things");
+    *out = wide;
+    if (out->at > out->end || out->size != out->end - out->at)
+        return lmi_bytes_bad(&z->of, end, e, "no directory right before its end");
     return LAM_OK;
 }
 
@@ -44,7 +64,7 @@ static lam_status find_last(const lmi_zip *z, uint64_t n, unsigned char *tail, u
     *out = NULL;
     LAM_TRY(lmi_bytes_read(&z->of, z->of.size - n, tail, (size_t)n, e));
     for (uint64_t i = n >= END ? n - END + 1 : 0; i-- > 0 && !*out;)
-        if (lmi_le32(tail + i) == 0x06054b50 && lmi_le16(tail + i + 20) <= n - i - END) *out = tail + i;
+        if (lmi_le32(tail + i) == 0x06054b50) *out = tail + i;
     return LAM_OK;
 }
 
@@ -59,14 +79,12 @@ static lam_status find_end(const lmi_zip *z, unsigned char *tail, whole *out, la
         return lmi_fail(e, LAM_SYNTAX, z->of.name,
                         "it begins as a zip file and has no directory at its end: it is cut off");
     const uint64_t at = z->of.size - n + (uint64_t)(t - tail);
-    *out = (whole){.entries = lmi_le16(t + 10), .size = lmi_le32(t + 12), .at = lmi_le32(t + 16)};
-    bool wide = out->entries == UINT16_MAX || out->size == UINT32_MAX || out->at == UINT32_MAX;
-    if (wide && at >= LOCATOR) return read_end64(z, at - LOCATOR, out, e);
-    if (lmi_le16(t + 4) || lmi_le16(t + 6))
-        return lmi_bytes_bad(&z->of, at, e, "a zip file of several disks");
-    if (out->at > at || out->size > at - out->at)
-        return lmi_bytes_bad(&z->of, at, e, "a directory that is too large");
-    return LAM_OK;
+    if (lmi_le16(t + 20) > z->of.size - at - END)
+        return lmi_bytes_bad(&z->of, at, e, "a comment that is longer than the file");
+    *out = (whole){.end = at, .entries = lmi_le16(t + 10), .size = lmi_le32(t + 12), .at = lmi_le32(t + 16)};
+    const unsigned disks = lmi_le16(t + 4) | lmi_le16(t + 6);
+    if (disks && disks != UINT16_MAX) return lmi_bytes_bad(&z->of, at, e, "a zip file of several disks");
+    return find_directory(z, out, e);
 }
 
 /* -- entries --------------------------------------------------------------------------------------------- */
@@ -163,6 +181,9 @@ static lam_status read_directory(lmi_zip *z, unsigned char *tail, lam_error *e) 
     const unsigned char *at = (const unsigned char *)d, *end = at + n;
     for (uint64_t i = 0; status == LAM_OK && i < w.entries; i++)
         status = read_entry(z, &at, (uint64_t)(end - at), w.at + n - (uint64_t)(end - at), e);
+    if (status == LAM_OK && at != end)
+        status = lmi_bytes_bad(&z->of, w.at + n - (uint64_t)(end - at), e,
+                               "more in its directory than its end says");
     free(d);
     return status == LAM_OK ? check_overlaps(z, w.at, e) : status;
 }

@@ -29,7 +29,8 @@ static const char runs[] = "os posix nt ntpath posixpath subprocess sys builtins
                            "sqlite3 xmlrpc platform getpass";
 
 static bool is_allowed(const char *module, const char *name) {
-    if (strncmp(module, "__torch__", 9) == 0) return true; /* of TorchScript, which is not Python */
+    if (strncmp(module, "__torch__", 9) == 0 && (!module[9] || module[9] == '.'))
+        return true; /* of TorchScript, which is not Python */
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(all[i].module, module) == 0 && lmi_listed(all[i].names, name)) return true;
     return false;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LEAST_PICKLE = 64 << 20, TAR_MARK = 257 };
+enum { LEAST_PICKLE = 64 << 20, TAR_BLOCK = 512, TAR_SUM = 148, TAR_DIGITS = 8 };
 
 /* The number that marks a legacy file, as torch pickles it. */
 static const unsigned char magic[] = {0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9,
@@ -36,8 +36,34 @@ lmi_torch_kind lmi_torch_kind_of_zip(const lmi_zip *z) {
     return has(z, folder, "constants.pkl") ? LMI_TORCH_SCRIPT : LMI_TORCH_ZIP;
 }
 
+/* A number of a tar file's header: octal digits, which Python's tarfile takes with any of these between them,
+ * or behind a byte that says so the number itself, the highest byte first. INT64_MIN: none. */
+static int64_t tar_number(const unsigned char *of) {
+    int64_t n = 0;
+    const bool plain = of[0] < 0x80;
+    for (int i = plain ? 0 : 1; i < TAR_DIGITS && (of[i] || !plain); i++) {
+        if (plain && !strchr("01234567_oO+ \t\n\v\f\r", of[i])) return INT64_MIN;
+        if (!plain || (of[i] >= '0' && of[i] <= '7')) n = plain ? n * 8 + of[i] - '0' : n << 8 | of[i];
+    }
+    return of[0] == 0xff ? n - ((int64_t)1 << 56) : n;
+}
+
+/* Of a tar file only a sum is sure to be there: that of its first block, with blanks in its own place, and
+ * its bytes with a sign or not. */
+static bool is_tar(const unsigned char *head, size_t n) {
+    int64_t sum = 0, of_signed = 0;
+    if (n < TAR_BLOCK) return false;
+    for (int i = 0; i < TAR_BLOCK; i++) {
+        const unsigned char c = i >= TAR_SUM && i < TAR_SUM + TAR_DIGITS ? ' ' : head[i];
+        sum += c;
+        of_signed += c < 128 ? c : c - 256;
+    }
+    const int64_t told = tar_number(head + TAR_SUM);
+    return told == sum || told == of_signed;
+}
+
 lmi_torch_kind lmi_torch_kind_of(const unsigned char *head, size_t n) {
-    if (n >= TAR_MARK + 5 && memcmp(head + TAR_MARK, "ustar", 5) == 0) return LMI_TORCH_TAR;
+    if (is_tar(head, n)) return LMI_TORCH_TAR;
     if (n < 2 || head[0] != 0x80 || head[1] > 5) return LMI_TORCH_NONE;
     const bool marked = n >= 2 + sizeof magic && memcmp(head + 2, magic, sizeof magic) == 0;
     return marked ? LMI_TORCH_LEGACY : LMI_TORCH_PICKLE;

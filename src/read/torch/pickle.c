@@ -284,8 +284,11 @@ static lam_status push_long(machine *m, size_t wide) {
 /* -- opcodes --------------------------------------------------------------------------------------------- */
 
 static lam_status global_of_lines(machine *m, const char **module, const char **name) {
+    const uint64_t from = m->c.at;
     LAM_TRY(take_line(m, module));
-    return take_line(m, name);
+    LAM_TRY(take_line(m, name));
+    const bool whole = m->c.at - from == strlen(*module) + strlen(*name) + 2;
+    return whole ? LAM_OK : bad(m, "a NUL in the name of an import");
 }
 
 /* The text of a stack entry, as a part of the name of an import. */
@@ -411,7 +414,8 @@ static lam_status op_memo(machine *m, unsigned char op) {
     case 0x94: at = (uint64_t)m->memo.n; break;       /* MEMOIZE */
     default:                                          /* PUT, GET */
         LAM_TRY(take_line(m, &line));
-        if (!isdigit((unsigned char)*line)) return bad(m, "no number");
+        if (!*line || line[strspn(line, "0123456789")])
+            return bad(m, "no number"); /* Python takes 1_0 for 10 */
         at = strtoull(line, NULL, 10);
     }
     return op == 'h' || op == 'j' || op == 'g' ? recall(m, at) : remember(m, at);

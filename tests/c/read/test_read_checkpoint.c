@@ -403,180 +403,6 @@ static void odd_pickles_are_bounded(void **state) {
     refused("cut.zip", LAM_FAILED, "no directory at its end");
 }
 
-/* -- what loading would import --------------------------------------------------------------------------- */
-
-enum { CLEAN, FOUND, UNREAD };
-
-/* The verdict, with the first import that is not harmless. */
-static int scanned(const char *file, const char *first, lam_import_kind kind) {
-    lam_scan *s;
-    char name[256] = "";
-    last = (lam_error){.at = -1};
-    if (lam_scan_new(&s, file, &last) != LAM_OK) fail_msg("%s", last.text);
-    const lam_import *x = lam_scan_import(s, 0);
-    const bool found = x && x->kind != LAM_IMPORT_KNOWN;
-    if (found) snprintf(name, sizeof name, "%s.%s", x->module, x->name);
-    if (first) assert_string_equal(name, first);
-    if (first) assert_int_equal(x->kind, kind);
-    const int code = found ? FOUND : lam_scan_unread(s, 0) ? UNREAD : CLEAN;
-    lam_scan_free(s);
-    return code;
-}
-
-static int scanned_bytes(const char *bytes, size_t n, const char *first, lam_import_kind kind) {
-    lmi_buf b;
-    lmi_buf_init(&b);
-    lmi_putn(&b, bytes, n);
-    save_bytes("scanned", &b);
-    lmi_buf_free(&b);
-    return scanned("scanned", first, kind);
-}
-#define SCAN(bytes, first, kind) scanned_bytes(bytes, sizeof(bytes) - 1, first, kind)
-
-static void imports_are_found_where_they_are_named(void **state) {
-    (void)state;
-    assert_int_equal(SCAN("\x80\x02"
-                          "cos\nsystem\n.",
-                          "os.system", LAM_IMPORT_RUNS),
-                     FOUND);
-    assert_int_equal(SCAN("cos\nsystem\n(S'ls'\ntR.", "os.system", LAM_IMPORT_RUNS), FOUND); /* protocol 0 */
-    assert_int_equal(SCAN("(S'ls'\nios\nsystem\n.", "os.system", LAM_IMPORT_RUNS), FOUND);   /* INST */
-    assert_int_equal(SCAN("\x80\x02"
-                          "cos\nsystem\n0K\1.",
-                          "os.system", LAM_IMPORT_RUNS),
-                     FOUND); /* not used */
-    assert_int_equal(SCAN("\x80\x04\x8c\2os\x94\x8c\6system\x94\x93.", "os.system", LAM_IMPORT_RUNS), FOUND);
-    assert_int_equal(SCAN("\x80\x04\x8c\2osq\0"
-                          "0h\0\x8c\6system\x93.",
-                          "os.system", LAM_IMPORT_RUNS),
-                     FOUND);
-    assert_int_equal(SCAN("\x80\x04K\1\x8c\6system\x93.", "?.system", LAM_IMPORT_OTHER), FOUND);
-    assert_int_equal(SCAN("\x80\x02K\1.\x80\x02"
-                          "cos\nsystem\n.",
-                          "os.system", LAM_IMPORT_RUNS),
-                     FOUND); /* a second */
-    assert_int_equal(SCAN("\x80\x02"
-                          "cos\nsystem\n!",
-                          "os.system", LAM_IMPORT_RUNS),
-                     FOUND); /* then damaged */
-    assert_int_equal(SCAN("\x80\x02"
-                          "cnet\nOwn\n.",
-                          "net.Own", LAM_IMPORT_CLASS),
-                     FOUND);
-    assert_int_equal(SCAN("\x80\x02"
-                          "cnet\nmake\n.",
-                          "net.make", LAM_IMPORT_OTHER),
-                     FOUND);
-    assert_int_equal(SCAN("\x80\x02"
-                          "cnet\nOwn\ncos\nsystem\n.",
-                          "os.system", LAM_IMPORT_RUNS),
-                     FOUND);
-    assert_int_equal(SCAN("\x80\x02"
-                          "cbuiltins\neval\n.",
-                          "builtins.eval", LAM_IMPORT_RUNS),
-                     FOUND);
-    assert_int_equal(SCAN("\x80\x02"
-                          "ctorch.storage\n_load_from_bytes\n.",
-                          "torch.storage._load_from_bytes", LAM_IMPORT_OTHER),
-                     FOUND);
-    assert_int_equal(SCAN("\x80\x04\x8c\x09"
-                          "torch\nSiz\x8c\1e\x93.",
-                          "torch\nSiz.e", LAM_IMPORT_OTHER),
-                     FOUND);
-    assert_int_equal(SCAN("\x80\x02"
-                          "ccollections\nOrderedDict\ncbuiltins\nset\n0.",
-                          NULL, LAM_IMPORT_KNOWN),
-                     CLEAN);
-    assert_int_equal(SCAN("\x80\x02K\1.", NULL, LAM_IMPORT_KNOWN), CLEAN);
-    assert_int_equal(SCAN("\x80\x02K\1", NULL, LAM_IMPORT_KNOWN), UNREAD);
-    assert_int_equal(SCAN("\x80\x02K\1.and more", NULL, LAM_IMPORT_KNOWN), UNREAD);
-    assert_int_equal(SCAN("\x80\x02\x82\1.", NULL, LAM_IMPORT_KNOWN), UNREAD); /* the registry of copyreg */
-    assert_int_equal(SCAN("Dear Sir or Madam", NULL, LAM_IMPORT_KNOWN), UNREAD);
-    assert_int_equal(SCAN("{\"weight_map\":{}}", NULL, LAM_IMPORT_KNOWN), UNREAD);
-    assert_int_equal(SCAN("{\"a\":1}", NULL, LAM_IMPORT_KNOWN), CLEAN);
-}
-
-static void zip_files_are_scanned_to_their_inside(void **state) {
-    (void)state;
-    static const char bad[] = "\x80\x02"
-                              "cos\nsystem\n.";
-    static const size_t bytes[] = {24, 16};
-    save_one("scan.pt", &six, 24);
-    assert_int_equal(scanned("scan.pt", NULL, LAM_IMPORT_KNOWN), CLEAN);
-    zipped inner = zip_begin(), z = zip_begin();
-    zip_add(&inner, "net/data.pkl", bad, sizeof bad - 1);
-    lmi_buf b = zip_end(&inner);
-    zip_add(&z, "whole/weights.json", b.s, b.n);
-    lmi_buf_free(&b);
-    b = zip_end(&z);
-    save_bytes("nested.pt2", &b);
-    lmi_buf_free(&b);
-    assert_int_equal(scanned("nested.pt2", "os.system", LAM_IMPORT_RUNS), FOUND);
-    b = pk_begin();
-    lmi_put(&b, "}(");
-    pk_text(&b, "w");
-    pk_tensor(&b, &six);
-    lmi_put(&b, "u.");
-    save_zip("damaged.pt", &b, 2, bytes);
-    FILE *f = fopen("damaged.pt", "r+b");
-    fputs("PK\3\4 the header says something else", f);
-    fclose(f);
-    assert_int_equal(scanned("damaged.pt", NULL, LAM_IMPORT_KNOWN), UNREAD);
-    z = zip_begin();
-    zip_add(&z, "net/data.pkl", "\x80\x02N.", 4);
-    zip_add(&z, "net/data/0", bad, sizeof bad - 1); /* a storage is no pickle */
-    zip_add(&z, "net/more.pkl", bad, sizeof bad - 1);
-    b = zip_end(&z);
-    save_bytes("more.pt", &b);
-    lmi_buf_free(&b);
-    lam_scan *s;
-    assert_int_equal(lam_scan_new(&s, "more.pt", &last), LAM_OK);
-    assert_string_equal(lam_scan_import(s, 0)->where, "net/more.pkl");
-    assert_int_equal(lam_scan_import(s, 0)->at, 2);
-    assert_int_equal(lam_scan_import(s, 0)->times, 1);
-    assert_null(lam_scan_import(s, 1));
-    assert_null(lam_scan_import(s, -1));
-    lam_scan_free(s);
-    assert_int_equal(lam_scan_new(&s, "no/such", &last), LAM_IO);
-    assert_null(s);
-}
-
-/* The length of a header may be the bytes that a pickle begins with. */
-static void a_header_of_640_bytes_is_no_pickle(void **state) {
-    (void)state;
-    char header[700];
-    snprintf(header, sizeof header, "%-640s",
-             "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}");
-    lmi_buf b = safetensors_of(header, 2);
-    save_bytes("640.safetensors", &b);
-    lmi_buf_free(&b);
-    assert_string_equal(lam_read_format("640.safetensors"), "safetensors");
-    assert_int_equal(scanned("640.safetensors", NULL, LAM_IMPORT_KNOWN), CLEAN);
-}
-
-/* To a machine for pickles G and the eight bytes behind it are a number, and what follows is run. */
-static void a_pickle_that_begins_as_another_format_is_found(void **state) {
-    (void)state;
-    static const char run[] = "cos\nsystem\n(S'id'\ntR.";
-    static const struct {
-        const char *format, head[10];
-    } cases[] = {{"GGUF", "GGUF\3\0\0\0\0"}, {"safetensors", "G\0\0\0\0\0\0\0{"}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        lmi_buf b;
-        lmi_buf_init(&b);
-        lmi_putn(&b, cases[i].head, 9);
-        lmi_put(&b, run);
-        lmi_pad(&b, ' ', 200);
-        save_bytes("both.bin", &b);
-        lmi_buf_free(&b);
-        assert_string_equal(lam_read_format("both.bin"), cases[i].format);
-        assert_int_equal(scanned("both.bin", "os.system", LAM_IMPORT_RUNS), FOUND);
-    }
-    save_words("both.bin", "cos\nET12\n."); /* as the name of an ExecuTorch program is */
-    assert_string_equal(lam_read_format("both.bin"), "ExecuTorch");
-    assert_int_equal(scanned("both.bin", "os.ET12", LAM_IMPORT_RUNS), FOUND);
-}
-
 /* -- memory ---------------------------------------------------------------------------------------------- */
 
 static void read_once(void *path, bool *ok) {
@@ -609,7 +435,6 @@ static void no_allocation_is_needed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_pickle_that_begins_as_another_format_is_found),
         cmocka_unit_test(a_state_dict_has_its_tensors),
         cmocka_unit_test(names_that_read_alike_are_two_tensors),
         cmocka_unit_test(an_index_joins_checkpoints),
@@ -619,9 +444,6 @@ int main(void) {
         cmocka_unit_test(tensors_are_inside_their_storages),
         cmocka_unit_test(tensors_are_rebuilt_in_several_ways),
         cmocka_unit_test(odd_pickles_are_bounded),
-        cmocka_unit_test(imports_are_found_where_they_are_named),
-        cmocka_unit_test(zip_files_are_scanned_to_their_inside),
-        cmocka_unit_test(a_header_of_640_bytes_is_no_pickle),
         cmocka_unit_test(no_allocation_is_needed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

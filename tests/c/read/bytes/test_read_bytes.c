@@ -218,8 +218,10 @@ static void lies_are_refused(void **state) {
         {DIRECTORY, 2, 45, 1, "reaches into"},
         {END, 0, 4, 1, "several disks"},
         {END, 0, 11, 9, "more entries"},
-        {END, 0, 15, 9, "too large"},
-        {END, 0, 18, 9, "too large"},
+        {END, 0, 10, 2, "more in its directory"},
+        {END, 0, 15, 9, "no directory right before its end"},
+        {END, 0, 18, 9, "no directory right before its end"},
+        {END, 0, 20, 4, "a comment that is longer"},
         {END, 0, 0, 'x', "no directory at its end"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -235,6 +237,49 @@ static void lies_are_refused(void **state) {
             if ((s != LAM_SYNTAX && s != LAM_UNSUPPORTED) || !strstr(e.text, cases[i].says))
                 fail_msg("%zu: status %d: %s", i, (int)s, e.text);
         }
+        lmi_buf_free(&b);
+    }
+}
+
+/* Of a file whose ends lead to several directories each reader takes another: what follows the directory of
+ * three entries leads to one without any. */
+static void a_file_has_one_directory(void **state) {
+    (void)state;
+    enum { NOTHING = 1, LONG_COMMENT, WIDE_END, WIDE_ELSEWHERE };
+    static const char *const says[] = {[NOTHING] = "no directory right before its end",
+                                       [LONG_COMMENT] = "a comment that is longer",
+                                       [WIDE_END] = "an end that says two things",
+                                       [WIDE_ELSEWHERE] = "no end of a directory with sizes of 64 bits"};
+    for (int how = NOTHING; how <= WIDE_ELSEWHERE; how++) {
+        lmi_buf b = made(0);
+        lam_error e = {0};
+        const size_t end = position(&b, END, 0);
+        char last[22];
+        memcpy(last, b.s + end, sizeof last);
+        last[20] = 0;
+        b.n = end;
+        if (how == NOTHING) lmi_pad(&b, '\0', 8);
+        if (how >= WIDE_END) {
+            put(&b, 0x06064b50, 4);
+            lmi_pad(&b, '\0', 36);
+            put(&b, 0, 8);
+            put(&b, end, 8);
+            if (how == WIDE_ELSEWHERE) lmi_pad(&b, '\0', 4);
+            put(&b, 0x07064b50, 4);
+            put(&b, 0, 4);
+            put(&b, end, 8);
+            put(&b, 1, 4);
+        }
+        if (how == LONG_COMMENT) last[20] = 22; /* which is the end that other readers take */
+        lmi_putn(&b, last, sizeof last);
+        if (how == LONG_COMMENT) {
+            put(&b, END, 4);
+            lmi_pad(&b, '\0', 12);
+            put(&b, end, 4);
+            put(&b, 1, 2);
+        }
+        assert_int_equal(open_and_read(b.s, b.n, &e), LAM_SYNTAX);
+        if (!strstr(e.text, says[how])) fail_msg("%d: %s", how, e.text);
         lmi_buf_free(&b);
     }
 }
@@ -374,6 +419,7 @@ int main(void) {
         cmocka_unit_test(entries_are_found),
         cmocka_unit_test(a_comment_may_be_long),
         cmocka_unit_test(lies_are_refused),
+        cmocka_unit_test(a_file_has_one_directory),
         cmocka_unit_test(a_damaged_stream_is_refused),
         cmocka_unit_test(changes_at_random_are_read_or_refused),
         cmocka_unit_test(lack_of_memory_is_told),
