@@ -116,6 +116,7 @@ int lmi_run_compare(lmi_cli *c) {
     names n;
     int code = LMI_EXIT_USAGE;
     if (!lmi_format_known(c, "a comparison") || !options_fit(c)) return code;
+    if (!lmi_file_takes(c, c->args.operands[0])) return code;
     if (read_names(c, c->args.convention, &n)) {
         lam_live what = lmi_live_request(c, lam_convention_of(NULL));
         what.ops = what.unfused = true;

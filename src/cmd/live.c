@@ -4,9 +4,9 @@
  * model to rehearse a report on, a sink for it, the head of a page. */
 #include "cmd/cmd.h"
 
-#include <stdlib.h>
-
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 lam_live lmi_live_request(const lmi_cli *c, const char *convention) {
@@ -113,8 +113,9 @@ static lam_status read_sizes(const lmi_cli *c, char names[][64], lam_read_size *
         const char *text = c->args.set[*n], *equals = strrchr(text, '=');
         const size_t length = equals ? (size_t)(equals - text) : 0;
         char *end = NULL;
+        errno = 0;
         const long long value = equals ? strtoll(equals + 1, &end, 10) : -1;
-        if (length == 0 || length >= 64 || !equals[1] || *end || value < 0)
+        if (length == 0 || length >= 64 || !equals[1] || *end || value < 0 || errno)
             return lmi_fail(e, LAM_USAGE, text, "--set takes a name and a whole number, as batch=8");
         memcpy(names[*n], text, length);
         names[*n][length] = '\0';

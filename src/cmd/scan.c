@@ -17,32 +17,47 @@ static int32_t count(const lam_scan *s, bool known) {
     return n;
 }
 
+/* Says names that somebody chose: no end of a line in them makes another line. */
+static void say_clean(lmi_cli *c, const char *text) {
+    lmi_buf b;
+    lmi_buf_init(&b);
+    lmi_put_clean(&b, text);
+    lmi_say_text(c, &b);
+}
+
 static void say_imports(lmi_cli *c, const lam_scan *s) {
     const lam_import *x;
-    char name[300], times[32] = "";
+    char name[300], line[700], times[32] = "";
     for (int32_t i = 0; (x = lam_scan_import(s, i)) && x->kind != LAM_IMPORT_KNOWN; i++) {
         snprintf(name, sizeof name, "%.140s.%.140s", x->module, x->name);
         if (x->times > 1) snprintf(times, sizeof times, ", %d times", (int)x->times);
-        lmi_say(c, "  %-13s  %-30s  %s%sbyte %lld%s\n", kind_names[x->kind], name, x->where,
-                *x->where ? ", " : "", (long long)x->at, x->times > 1 ? times : "");
+        snprintf(line, sizeof line, "  %-13s  %-30s  %.300s%sbyte %lld%s", kind_names[x->kind], name,
+                 x->where, *x->where ? ", " : "", (long long)x->at, x->times > 1 ? times : "");
+        say_clean(c, line);
+        lmi_say(c, "\n");
     }
 }
 
 static void say(lmi_cli *c, const char *file, const lam_scan *s) {
     const int32_t known = count(s, true), others = count(s, false);
     const char *text;
+    say_clean(c, file);
     if (others)
-        lmi_say(c, "%s: loading it would import %d name%s that %s not known to be harmless\n", file,
-                (int)others, others == 1 ? "" : "s", others == 1 ? "is" : "are");
+        lmi_say(c, ": loading it would import %d name%s that %s not known to be harmless\n", (int)others,
+                others == 1 ? "" : "s", others == 1 ? "is" : "are");
     else if (lam_scan_unread(s, 0))
-        lmi_say(c, "%s: not all of it could be read\n", file);
+        lmi_say(c, ": not all of it could be read\n");
     else if (known)
-        lmi_say(c, "%s: clean: it imports %d name%s, known to be harmless\n", file, (int)known,
+        lmi_say(c, ": clean: it imports %d name%s, known to be harmless\n", (int)known,
                 known == 1 ? "" : "s");
     else
-        lmi_say(c, "%s: clean: it imports nothing\n", file);
+        lmi_say(c, ": clean: it imports nothing\n");
     say_imports(c, s);
-    for (int32_t i = 0; (text = lam_scan_unread(s, i)); i++) lmi_say(c, "  not read       %s\n", text);
+    for (int32_t i = 0; (text = lam_scan_unread(s, i)); i++) {
+        lmi_say(c, "  not read       ");
+        say_clean(c, text);
+        lmi_say(c, "\n");
+    }
 }
 
 static void tell(lmi_cli *c, const char *file, const lam_scan *s, int code) {

@@ -241,6 +241,10 @@ static lam_status read_file(lam_model **out, const char *path, const lam_read_op
     else if (o && o->n_inputs && format != LMI_ONNX)
         s = lmi_fail(e, LAM_USAGE, path,
                      "its inputs have the sizes that the file says; those of an ONNX file can be given");
+    else if (o && o->n_sizes && format != LMI_ONNX && format != LMI_PT2 && format != LMI_NO_FORMAT)
+        s = lmi_fail(
+            e, LAM_USAGE, path,
+            "it leaves no size open that could be given: only ONNX files and archives of torch.export do");
     else if (format == LMI_REPORT)
         s = lam_model_load(out, path, e);
     else if (format == LMI_ONNX)

@@ -191,6 +191,14 @@ def lamina(prefix: Path, *words: str | Path, missing: tuple[int, ...] = ()) -> t
     return done.returncode, done.stdout, done.stderr
 
 
+def test_a_name_without_a_colon_needs_no_python(prefix: Path) -> None:
+    for words in (("show", "no-file"), ("why", "no-file", "."), ("diff", FILES / "state.pt", "no-file")):
+        code, _, said = lamina(prefix, *words)
+        assert code == 2
+        assert "no-file: it is neither a file nor a model" in said
+    assert "could not be started" in lamina(prefix, "show", "net.py:Net")[2]
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="landlock and seccomp are Linux'")
 def test_where_the_kernel_can_not_confine_files_are_read_as_well(prefix: Path, tmp_path: Path) -> None:
     *landlock, seccomp = NUMBERS[platform.machine()]

@@ -78,6 +78,7 @@ FILES = {
     "raises.py": b"\n\nraise ValueError('while it was imported')\n",
     "notes.txt": b"hello\n",
     "weights.pt": b"PK\x03\x04",
+    "net.safetensors": b'\x38\0\0\0\0\0\0\0{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}   \1\2',
     "bad.rules": b"bad rule\n",
     "formula.rules": b"# mine\naten::relu  macs = out *\n",
     "fact.rules": b"# mine\naten::relu  macs = nobody\n",
@@ -96,6 +97,14 @@ SHOW = [
     Case("net -i 1x4", 2, "a model is given as", "net", "MODULE:NAME or FILE.py:NAME"),
     Case("''", 2, "no such subcommand", "", "lamina help"),
     Case("help nothere", 2, "no such subcommand", "nothere", "lamina help"),
+    Case(
+        "show net.safetensors --set batch=8", 2, "leaves no size open", "net.safetensors", "only ONNX files"
+    ),
+    Case("show net.safetensors --set batch=9223372036854775808", 2, "whole number", "batch=9", "as batch=8"),
+    Case(
+        "compare net.safetensors --batch 2", 2, "is for a model that is run", "--batch", "nothing of a file"
+    ),
+    Case("compare net.safetensors --backward", 2, "is for a model that is run", "--backward"),
     Case("doctor x", 2, "one operand too many", "x", "lamina doctor$"),
     Case("version x", 2, "one operand too many", "x", "lamina version$"),
     Case("-x", 2, "no such option", "-x", "`lamina help show`"),

@@ -4,6 +4,7 @@
  * `pads=4:int64=0,0,1,1`, and names of sizes with their values. */
 #include "read/onnx/source.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 /* The texts' parts, in memory of the arena. */
@@ -25,9 +26,11 @@ static lam_status shape(const parts *p, const char *text, lmi_onnx_given_input *
     if (strcmp(text, "scalar") == 0 || !*text) text = "";
     while (*text) {
         char *end;
+        errno = 0;
         const long long n = strtoll(text, &end, 10);
         if (end == text || n < 0 || *text == '+' || *text == '-')
             return wrong(p, "a shape is sizes with x between them");
+        if (errno) return wrong(p, "a size is larger than any can be");
         if (to->ndim == LMI_ONNX_MOST_AXES) return wrong(p, "it has too many axes");
         sizes[to->ndim++] = (int64_t)n;
         if (*end && *end != 'x') return wrong(p, "a shape is sizes with x between them");
@@ -78,6 +81,22 @@ static uint64_t bits_of(int32_t type, const char *text, char **end) {
     return (uint64_t)strtoll(text, end, 10);
 }
 
+/* True if a whole number that was read is one of the type, whose bits are all that are kept. */
+static bool is_of_type(int32_t type, uint64_t value) {
+    const int32_t bits = lmi_onnx_bits(type);
+    const int64_t n = (int64_t)value;
+    switch (type) {
+    case LMI_ONNX_FLOAT:
+    case LMI_ONNX_DOUBLE:
+    case LMI_ONNX_INT64: return true;
+    case LMI_ONNX_BOOL: return value <= 1;
+    case LMI_ONNX_INT8:
+    case LMI_ONNX_INT16:
+    case LMI_ONNX_INT32: return n >= -((int64_t)1 << (bits - 1)) && n < (int64_t)1 << (bits - 1);
+    default: return n >= 0 && (bits == 64 || n < (int64_t)1 << bits);
+    }
+}
+
 /* "16000", "0,0,1,1": as many as the shape has elements. */
 static lam_status values(const parts *p, const char *text, lmi_onnx_given_input *to) {
     const int32_t bits = lmi_onnx_bits(to->type);
@@ -90,7 +109,10 @@ static lam_status values(const parts *p, const char *text, lmi_onnx_given_input 
     if (!memory) return lmi_nomem(p->e);
     for (int64_t i = 0; i < n; i++) {
         char *end;
+        errno = 0;
         const uint64_t value = bits_of(to->type, text, &end);
+        if (end > text && (errno == ERANGE || !is_of_type(to->type, value)))
+            return wrong(p, "a value is none of its type");
         if (end == text || (*end && *end != ','))
             return wrong(p, "values are numbers with commas between them");
         if (!*end != (i == n - 1)) return wrong(p, "there are not as many values as the shape has elements");
@@ -151,6 +173,11 @@ static lam_status give_axis(lmi_onnx_model *m, const lmi_onnx_value *v, int32_t 
     return lmi_vec_put(inputs, &given, e);
 }
 
+/* The axis that a text of digits alone names; -1: none. */
+static int64_t axis_named(const char *text) {
+    return *text && !text[strspn(text, "0123456789")] ? strtoll(text, NULL, 10) : -1;
+}
+
 /* "batch": the first axis of each input, where it is open; "x.1": an axis of the input x, from 0. */
 static lam_status give_size(lmi_onnx_model *m, const lam_read_size *of, lmi_vec *symbols, lmi_vec *inputs,
                             lam_error *e) {
@@ -163,7 +190,7 @@ static lam_status give_size(lmi_onnx_model *m, const lam_read_size *of, lmi_vec 
         const size_t n = dot ? (size_t)(dot - of->name) : 0;
         const bool batch = strcmp(of->name, "batch") == 0;
         const bool mine = dot && strlen(v->name) == n && strncmp(v->name, of->name, n) == 0;
-        const int64_t axis = batch ? 0 : mine ? strtoll(dot + 1, NULL, 10) : -1;
+        const int64_t axis = batch ? 0 : mine ? axis_named(dot + 1) : -1;
         if (v->initialiser || axis < 0 || axis >= v->ndim || v->sizes[axis] >= 0) continue;
         LAM_TRY(give_axis(m, v, (int32_t)axis, of->value, symbols, inputs, e));
         any = true;
@@ -249,7 +276,7 @@ static bool is_axis_of(const lmi_onnx_model *m, const lmi_onnx_value *v, int32_t
         strcmp(((const lmi_onnx_symbol *)lmi_vec_at(&m->symbols, (size_t)symbol))->name, name) == 0)
         return true;
     if (strcmp(name, "batch") == 0) return axis == 0 && symbol < 0 && v->sizes[axis] < 0;
-    return strncmp(name, v->name, n) == 0 && name[n] == '.' && strtoll(name + n + 1, NULL, 10) == axis;
+    return strncmp(name, v->name, n) == 0 && name[n] == '.' && axis_named(name + n + 1) == axis;
 }
 
 /* Gives a size another value: in the shapes that are given, and where none is. */

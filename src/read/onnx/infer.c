@@ -297,12 +297,24 @@ static lam_status give_input(lmi_infer *c, const lmi_onnx_given_input *given, in
     return c->bad;
 }
 
+/* A size that is given by its name is no other in an input that is given. */
+static lam_status check_symbol(const lmi_onnx_model *m, const lmi_onnx_symbol *given, lam_error *e) {
+    for (size_t i = 0; i < m->symbols.n; i++) {
+        const lmi_onnx_symbol *s = lmi_vec_at(&m->symbols, i);
+        if (strcmp(s->name, given->name) == 0 && s->size != given->size)
+            return lmi_fail(e, LAM_USAGE, NULL, "the size '%s' is given as %lld, and as another too",
+                            given->name, (long long)given->size);
+    }
+    return LAM_OK;
+}
+
 static lam_status apply_given(lmi_infer *c, const lmi_onnx_given *given) {
     if (!given) return LAM_OK;
     bool *two = lmi_alloc(&c->scratch, c->m->symbols.n, sizeof *two);
     if (!two) return lmi_nomem(c->e);
     for (int32_t i = 0; i < given->n_symbols; i++) LAM_TRY(give_symbol(c->m, &given->symbols[i], c->e));
     for (int32_t i = 0; i < given->n_inputs; i++) LAM_TRY(give_input(c, &given->inputs[i], i, two));
+    for (int32_t i = 0; i < given->n_symbols; i++) LAM_TRY(check_symbol(c->m, &given->symbols[i], c->e));
     return LAM_OK;
 }
 

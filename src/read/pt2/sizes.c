@@ -351,8 +351,8 @@ static int64_t find_symbol(lmi_pt2 *p, const char *name) {
     if (known >= 0) return known;
     for (int32_t i = 0; (input = input_at(p, i)); i++) {
         const size_t n = strlen(input);
-        const bool axis =
-            strncmp(name, input, n) == 0 && name[n] == '.' && name[n + 1] >= '0' && name[n + 1] <= '9';
+        const bool axis = strncmp(name, input, n) == 0 && name[n] == '.' && name[n + 1] &&
+                          !name[n + 1 + strspn(name + n + 1, "0123456789")];
         if (!axis && strcmp(name, "batch") != 0) continue;
         const int64_t found =
             symbol_of(p, lmi_json_get(j, values, input), axis ? strtoll(name + n + 1, NULL, 10) : 0);
@@ -414,7 +414,15 @@ static lam_status set_size(lmi_pt2 *p, const lam_read_size *given) {
 }
 
 static lam_status set_sizes(lmi_pt2 *p) {
-    for (int32_t i = 0; p->o && i < p->o->n_sizes; i++) LAM_TRY(set_size(p, &p->o->sizes[i]));
+    const int32_t n = p->o ? p->o->n_sizes : 0;
+    for (int32_t i = 0; i < n; i++) LAM_TRY(set_size(p, &p->o->sizes[i]));
+    for (int32_t i = 0; i < n; i++) {
+        const lam_read_size *given = &p->o->sizes[i];
+        const int64_t *now = lmi_vec_at(&p->hint, (size_t)find_symbol(p, given->name));
+        if (*now != given->value)
+            return lmi_fail(p->e, LAM_USAGE, p->of->name, "%s is given as %lld, and as %lld too", given->name,
+                            (long long)given->value, (long long)*now);
+    }
     return p->other ? set_size(p, p->other) : LAM_OK;
 }
 

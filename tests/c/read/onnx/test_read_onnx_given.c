@@ -107,6 +107,7 @@ static void what_is_no_shape_is_refused(void **state) {
          "1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1"
          "x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1",
          "it has too many axes"},
+        {"x=9223372036854775808x4", "a size is larger than any can be"},
         {"x=5x4:complex", "its type is not known"},
         {"x=5x4:int64", "has another element type"},
         {"x=5x3", "is ?x4 in the file, and can't be 5x3"},
@@ -125,6 +126,35 @@ static void what_is_no_shape_is_refused(void **state) {
     refused_with("rows.onnx", NULL, "x.1", "leaves no size of this name open");
     refused_with("rows.onnx", NULL, "x.9", "leaves no size of this name open");
     refused_with("rows.onnx", NULL, "z.0", "leaves no size of this name open");
+    refused_with("rows.onnx", NULL, "x.", "leaves no size of this name open");
+    refused_with("rows.onnx", NULL, "x.0x", "leaves no size of this name open");
+    refused_with("rows.onnx", "x=5x4", "n", "the size 'n' is given as 3, and as another too");
+    refused_with("rows.onnx", "x=5x4", "batch", "the size 'n' is given as 3, and as another too");
+    assert_int_equal(macs_with("rows.onnx", "x=3x4", "n", 3), 3 * 4 * 2);
+}
+
+static void a_value_is_one_of_its_type(void **state) {
+    (void)state;
+    static const struct {
+        int type;
+        const char *name, *least, *most, *less, *more;
+    } all[] = {{3, "int8", "-128", "127", "-129", "128"},
+               {2, "uint8", "0", "255", "-1", "256"},
+               {9, "bool", "0", "1", "-1", "2"},
+               {6, "int32", "-2147483648", "2147483647", "-2147483649", "2147483648"},
+               {7, "int64", "-9223372036854775808", "9223372036854775807", "-9223372036854775809",
+                "9223372036854775808"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const char *const fit[] = {all[i].least, all[i].most}, *const not [] = {all[i].less, all[i].more};
+        save_filled("type.onnx", all[i].type);
+        for (int k = 0; k < 2; k++) {
+            char text[64];
+            snprintf(text, sizeof text, "x:0=1:%s=%s", all[i].name, fit[k]);
+            macs_with("type.onnx", text, NULL, 0);
+            snprintf(text, sizeof text, "x:0=1:%s=%s", all[i].name, not [k]);
+            refused_with("type.onnx", text, NULL, "a value is none of its type");
+        }
+    }
 }
 
 /* -- values ---------------------------------------------------------------------------------------------- */
@@ -219,6 +249,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shape_is_given_by_name_or_by_order),
         cmocka_unit_test(what_is_no_shape_is_refused),
+        cmocka_unit_test(a_value_is_one_of_its_type),
         cmocka_unit_test(values_decide_shapes),
         cmocka_unit_test(values_that_make_no_shape_leave_it_unknown),
         cmocka_unit_test(growth_names_the_size),
