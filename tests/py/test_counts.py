@@ -740,6 +740,14 @@ def test_backwards_of_layers_on_nested_tensors(layout):
     assert (report.backward.macs, report.backward.macs.state) == ((2 if both else 1) * 8 * 8 * 4, "exact")
 
 
+@pytest.mark.parametrize("layout", ["strided", "jagged"])
+def test_a_backward_pass_from_a_nested_tensor(layout):
+    x = torch.nested.as_nested_tensor([torch.rand(5, 8), torch.rand(3, 8)], layout=getattr(torch, layout))
+    report = exact(nn.Sequential(nn.Linear(8, 4), nn.Linear(4, 2)), x, backward=True)
+    assert (report.macs, report.backward.macs) == (8 * 8 * 4 + 8 * 4 * 2, 8 * 8 * 4 + 2 * 8 * 4 * 2)
+    assert report.backward.macs.state == "exact"
+
+
 def test_a_sum_of_windows_is_what_the_layer_says():
     fold, x = nn.Fold((8, 8), 3, padding=1, stride=2), torch.rand(2, 27, 16)
     report = exact(fold, x)

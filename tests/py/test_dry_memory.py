@@ -477,6 +477,18 @@ def test_a_jagged_tensor_is_followed_or_refused(name):
         assert "ested" in str(refused)
 
 
+class Own(torch.Tensor):
+    pass
+
+
+@pytest.mark.parametrize("make", [lambda x: Own._make_subclass(Own, x), Own, lambda _: Own(4, 8).zero_()])
+def test_a_tensor_of_a_class_of_the_program_s_is_refused(make):
+    net = Does(lambda net, x: net.layer(make(x)))
+    lamina.inspect(net, torch.rand(4, 8))
+    with pytest.raises(NeedsValuesError, match="makes a tensor of its own class Own,"):
+        lamina.inspect(net, torch.rand(4, 8), dry=True)
+
+
 def test_the_core_knows_the_addresses_of_a_dry_run():
     at = []
     lamina.inspect(Does(lambda net, x: at.append(x.data_ptr()) or net.layer(x)), torch.rand(4, 8), dry=True)

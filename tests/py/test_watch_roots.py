@@ -5,9 +5,11 @@ The program may also call a layer by itself; such calls are not the step's."""
 from __future__ import annotations
 
 import copy
+import gc
 import sqlite3
 import textwrap
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -642,3 +644,34 @@ OWNER = [
 def test_a_program_whose_model_owns_its_optimizers(tmp_path, model, call, expected):
     text = OWNERS.replace("MODEL", model).replace("CALL", call)
     assert run_program(tmp_path, text, *RUN) == expected
+
+
+def test_a_model_that_is_done_with_is_not_kept(tmp_path):
+    """Its last step waits for the next call; another model that is called ends it."""
+    gone = []
+    with lamina.watch([], every=1, file=tmp_path / "run.lamina") as watch:
+        for _ in range(3):
+            model = Inner()
+            gone.append(weakref.ref(model))
+            watch.add_found(model)
+            for _ in range(STEPS):
+                model(x()).sum().backward()
+            del model
+            gc.collect()
+            assert [each() is None for each in gone] == [True] * (len(gone) - 1) + [False]
+    assert watch.totals[:2] == (3 * STEPS, 3 * STEPS)
+
+
+def test_two_models_that_take_turns_keep_their_steps(tmp_path):
+    maker, judge = Inner(), Inner()
+
+    def step():
+        made = maker(x())
+        judge(made).sum().backward()
+        judge(x()).sum().backward()
+
+    calls, _ = recorded(tmp_path, [maker, judge], step)
+    assert calls == {
+        "Inner train": {"": STEPS, "layer": STEPS},
+        "Inner 2 train": {"": 2 * STEPS, "layer": 2 * STEPS},
+    }

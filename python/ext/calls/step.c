@@ -246,6 +246,15 @@ static bool give_way(lmx_root *r) {
     return lmx_give_up_step(r);
 }
 
+/* Ends the steps of this thread that only wait for the next call of their root, when another root begins its
+ * first: the program may be done with their models, which an open step keeps. */
+static bool end_waiting(void) {
+    const unsigned long here = PyThread_get_thread_ident();
+    lmx_root *r = first_open;
+    while (r && (r->thread != here || r->inside || !went_back(r))) r = r->next_open;
+    return !r || (lmx_end_step(r) && end_waiting());
+}
+
 static int64_t unix_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
@@ -294,6 +303,7 @@ static bool begin_counting(lmx_root *r, int kind) {
 
 static bool open_step(lmx_root *r, int kind) {
     PyObject *close = NULL;
+    if (!r->schedule->number && !end_waiting()) return false;
     while (n_open >= MOST_OPEN)
         if (!give_way(first_open)) return false;
     r->about = (lam_step_info){.name = lmx_utf8(r->name),

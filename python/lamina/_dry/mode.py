@@ -81,6 +81,8 @@ BY_VALUES = ("aten::_pack_padded_sequence",)
 BY_BYTES = "aten::nll_loss"
 # What torch's exceptions say where a nested tensor comes to code for others.
 NESTED = ("NestedTensorImpl", "SymIntArrayRef expected")
+# torch makes a tensor of another class of one that no Python code has seen, and those of a dry run have a class.
+SUBCLASS = "Creating a new Tensor subclass "
 # torch asks these of tensors that wrap others.
 QUERIES = {
     *("prim::layout", "prim::device", "aten::dim", "aten::is_contiguous", "aten::is_strides_like_format"),
@@ -635,6 +637,8 @@ def _cause(error: BaseException | None) -> str | None:
         return "needs the memory at a tensor's address (.data_ptr())"
     if isinstance(error, RuntimeError) and any(part in str(error) for part in NESTED):
         return "works on a nested tensor"
+    if isinstance(error, RuntimeError) and str(error).startswith(SUBCLASS):
+        return f"makes a tensor of its own class {str(error)[len(SUBCLASS) :].split()[0]}"
     tracer = tracer_of(error)
     return None if tracer is None else f"{EXPORTS} ({tracer})"
 

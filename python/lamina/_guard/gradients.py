@@ -220,7 +220,8 @@ def start_of(tensors: Iterable[Any], *, whole: bool = False) -> list[Any]:
     torch = sys.modules["torch"]
 
     def ones(tensor: Any) -> Any:
-        if whole or hasattr(tensor, "__tensor_flatten__"):  # a gradient of its own class
+        # A gradient of its own class, or of as many parts as a nested tensor has.
+        if whole or tensor.is_nested or hasattr(tensor, "__tensor_flatten__"):
             return torch.ones_like(tensor)
         return torch.ones((), dtype=tensor.dtype, device=tensor.device).expand(tensor.shape)
 
