@@ -229,6 +229,22 @@ def test_the_convention_of_a_tool_runs_every_layer_as_the_tool_does():
         assert len(lamina.inspect(model, x, convention=tool).rows) > 8
 
 
+def test_a_mode_that_can_not_be_set():
+    net, x = nn.Sequential(nn.Linear(4, 2), nn.Dropout()).eval(), torch.rand(3, 4)
+    frozen = torch.jit.freeze(torch.jit.script(net))  # it has no flag
+    for model in (frozen, nn.Sequential(frozen)):
+        assert [lamina.inspect(model, x, mode=mode).macs for mode in ("eval", "train")] == [24, 24]
+    exported = torch.export.export(net, (x,)).module()
+    for mode in ("eval", "train"):
+        report = lamina.inspect(exported, x, mode=mode)
+        differs = any(module.training != (mode == "train") for module in exported.modules())
+        assert report.macs == 24
+        assert any(f"could not be set to {mode}" in note for note in report.notes) == differs
+    if support.watched(None).ops:
+        fit = lamina.fit(exported, x, optimizer="sgd")
+        assert fit.step.bytes > fit.forward.bytes > 0
+
+
 def test_grad_mode_is_restored():
     lamina.inspect(nn.Linear(4, 4), x())
     assert torch.is_grad_enabled()

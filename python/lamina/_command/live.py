@@ -97,10 +97,7 @@ def run_target(
     how["about"] = _texts(about)
     how |= {"made": made, "dry": dry, "backward": backward, "optimizer": by if backward else None}
     try:
-        try:
-            run = run_once(root, args, kwargs, mode=mode, **how)
-        except NotImplementedError:  # a program of torch.export can't change its mode
-            run = run_once(root, args, kwargs, **how)
+        run = run_once(root, args, kwargs, mode=mode, **how)
     except UnsupportedError as error:
         raise _spelled(error) from error
     if run.error is not None:

@@ -93,7 +93,7 @@ def run_once(
     snapshot = _snapshot(root, watch, plain=plain)
     given: Arguments | None = None
     try:
-        _set_mode(root, mode)
+        _set_mode(root, mode, watch)
         set_up, shown = NOTHING if around is None else around, progress(_work(dry, follow, backward))
         said = NOTHING if time is not None and time.once else shown  # a thread would disturb a timed run
         with _modes(backward, real=backward or dry, unfused=unfused), set_up, said:
@@ -187,11 +187,16 @@ def _work(dry: bool, follow: bool, backward: bool) -> str:
     return "following the shapes" if dry else "running the model"
 
 
-def _set_mode(root: Any, mode: str | None) -> None:
+def _set_mode(root: Any, mode: str | None, watch: _lamina.Capture) -> None:
     """Sets the mode of a model if it differs: models may do more than set the flag, such as clear their
-    caches."""
-    if mode is not None and any(module.training != (mode == "train") for module in root.modules()):
-        root.train(mode == "train")
+    caches. A frozen program of torch.jit has no flag, and one of torch.export can't change its mode."""
+    train = mode == "train"
+    if mode is None or all(getattr(module, "training", train) == train for module in root.modules()):
+        return
+    try:
+        root.train(train)
+    except NotImplementedError:
+        watch.note(f"its mode could not be set to {mode}: an exported program keeps that of its export")
 
 
 @contextmanager
