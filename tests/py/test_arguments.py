@@ -14,6 +14,7 @@ import types
 from collections import OrderedDict, UserDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 import numpy as np
 import pytest
@@ -161,7 +162,7 @@ class Cache:
 class Window:
     """A cache of a fixed size, which is written in place."""
 
-    __slots__ = ("at", "keys", "never")
+    __slots__ = ("__weakref__", "at", "keys", "never")
 
     def __init__(self):
         self.keys, self.at = torch.zeros(LARGE, 8), torch.tensor(0)
@@ -433,6 +434,26 @@ def test_what_a_model_holds_in_an_object_is_as_before(what, how):
         notes = []
     assert (picture(net.held.args), [picture(value) for value in net.held.kwargs.values()]) == before
     assert not [note for note in notes if "restored" in note]
+
+
+@pytest.mark.parametrize("how", [how for how in RUNS if allowed(how)])
+@pytest.mark.parametrize("held", [False, True])
+def test_weak_references_are_as_before(how, held):
+    if held and how == "time":
+        pytest.skip("timed runs go on with the objects of a model")
+    first, second, log = Window(), Holds(), []
+    weak = WeakKeyDictionary({first: log}), WeakValueDictionary({1: first}), WeakSet([first])
+
+    def does(by_key, by_value, some):
+        by_key.pop(first).append(1)
+        by_key[second] = by_value[2] = second
+        del by_value[1]
+        some ^= {first, second}
+
+    net = Keeps(does, weak, {}) if held else Does(does)
+    RUNS[how](net, (torch.ones(2, 8),) if held else weak, {})
+    assert dict(weak[0]) == {first: log}
+    assert (log, dict(weak[1]), set(weak[2])) == ([], {1: first}, {first})
 
 
 class Decoder(nn.Module):

@@ -81,7 +81,7 @@ BY_VALUES = ("aten::_pack_padded_sequence",)
 BY_BYTES = "aten::nll_loss"
 # What torch's exceptions say where a nested tensor comes to code for others.
 NESTED = ("NestedTensorImpl", "SymIntArrayRef expected")
-# torch makes a tensor of another class of one that no Python code has seen, and those of a dry run have a class.
+# How torch refuses to make a tensor of another class of one that has a class, as those of a dry run have.
 SUBCLASS = "Creating a new Tensor subclass "
 # torch asks these of tensors that wrap others.
 QUERIES = {
@@ -638,7 +638,7 @@ def _cause(error: BaseException | None) -> str | None:
     if isinstance(error, RuntimeError) and any(part in str(error) for part in NESTED):
         return "works on a nested tensor"
     if isinstance(error, RuntimeError) and str(error).startswith(SUBCLASS):
-        return f"makes a tensor of its own class {str(error)[len(SUBCLASS) :].split()[0]}"
+        return f"makes a tensor of the subclass {str(error)[len(SUBCLASS) :].split()[0]}"
     tracer = tracer_of(error)
     return None if tracer is None else f"{EXPORTS} ({tracer})"
 

@@ -220,7 +220,7 @@ def start_of(tensors: Iterable[Any], *, whole: bool = False) -> list[Any]:
     torch = sys.modules["torch"]
 
     def ones(tensor: Any) -> Any:
-        # A gradient of its own class, or of as many parts as a nested tensor has.
+        # A gradient of the same class, or with the parts of a nested tensor.
         if whole or tensor.is_nested or hasattr(tensor, "__tensor_flatten__"):
             return torch.ones_like(tensor)
         return torch.ones((), dtype=tensor.dtype, device=tensor.device).expand(tensor.shape)

@@ -31,6 +31,7 @@ from types import (
     WrapperDescriptorType,
 )
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from .. import _lamina
 from .._base.modules import modules
@@ -55,6 +56,7 @@ MACHINERY = {
     *("_thread", "_weakref", "abc", "asyncio", "concurrent", "importlib", "inspect", "logging"),
     *("multiprocessing", "threading", "typing", "weakref"),
 }
+WEAK = (WeakKeyDictionary, WeakValueDictionary, WeakSet)  # what they refer to is kept until they are restored
 # What torch keeps of a sharded model: which parts are gathered, and what it waits for. The other ranks go on
 # from it, so it is not restored.
 SHARDS = "torch.distributed."
@@ -115,11 +117,12 @@ class _Deque(_Holder):
 
 class _Set(_Holder):
     def read(self) -> list[Any]:
-        return list(set.__iter__(self.of))
+        self.base: Any = WeakSet if isinstance(self.of, WeakSet) else set
+        return list(self.base.__iter__(self.of))
 
     def write(self, values: list[Any]) -> None:
-        set.clear(self.of)
-        set.update(self.of, values)
+        self.base.clear(self.of)
+        self.base.update(self.of, values)
 
     def put_back(self) -> None:
         if set(map(id, self.read())) != set(map(id, self.was)):  # they have no order
@@ -130,7 +133,8 @@ class _Dict(_Holder):
     """The methods are those of ``dict``: a subclass may compute or refuse."""
 
     def read(self) -> list[Any]:
-        self.base: Any = OrderedDict if isinstance(self.of, OrderedDict) else dict
+        kinds: tuple[Any, ...] = (OrderedDict, *WEAK, dict)
+        self.base = next(kind for kind in kinds if isinstance(self.of, kind))
         items = list(self.base.items(self.of))
         self.keys = getattr(self, "keys", [key for key, _ in items])
         return [part for item in items for part in item]
@@ -478,6 +482,8 @@ class Arguments:
         if isinstance(value, torch.Tensor):
             self.tensors.append(value)
             return self._keep_tensor(name, value)
+        if isinstance(value, WEAK):
+            return self._hold((_Set if isinstance(value, WeakSet) else _Dict)(name, value))
         if self._kept.keep(name, value) or _of_machinery(type(value)):
             return ()
         found = [
