@@ -14,7 +14,7 @@ from torch.nn import functional as F
 import lamina
 from lamina._command.cli import main
 
-FIELDS = "macs", "flops", "params", "buffers", "receptive_field"
+FIELDS = "macs", "flops", "effective_macs", "params", "buffers", "receptive_field"
 
 
 class Does(nn.Module):
@@ -56,6 +56,11 @@ def a_chain(self, x):
     for each in self.each:
         x = each(x)
     return x
+
+
+def attend_causally(x):
+    x = x.mT.unflatten(-1, (2, 4)).transpose(1, 2)
+    return F.scaled_dot_product_attention(x, x, x, is_causal=True).transpose(1, 2).flatten(2).mT
 
 
 def image(*shape):
@@ -193,6 +198,43 @@ NETS = {
     "products": lambda: (
         Does(lambda self, x, y: (x @ y, torch.bmm(x, y), torch.baddbmm(x @ y, x, y, alpha=2))),
         [image(2, 3, 4), image(2, 4, 5)],
+    ),
+    "attention in steps": lambda: (
+        Does(
+            lambda self, x, y, mask: (
+                F.scaled_dot_product_attention(x, x, x),
+                F.scaled_dot_product_attention(x, y, y, is_causal=True),
+                F.scaled_dot_product_attention(x[0], x[0], x[0, :, :, :3]),
+                F.scaled_dot_product_attention(x[0, 0], x[0, 0], x[0, 0]),
+            )
+        ),
+        [image(2, 3, 4, 5, 8), image(2, 3, 1, 5, 8), image(5, 5)],
+    ),
+    "causal attention twice": lambda: (
+        Does(lambda self, x: attend_causally(attend_causally(self.conv(x))), conv=nn.Conv1d(8, 8, 1)),
+        [image(2, 8, 7)],
+    ),
+    "scores with a temperature": lambda: (
+        Does(lambda self, x, heat: ((x @ x.mT) * heat).softmax(-1) @ x),
+        [image(2, 3, 5, 8), image(3, 1, 1)],
+    ),
+    "bounds without an end": lambda: (
+        Does(lambda self, x: (x.clamp(0, float("inf")), x.clamp(0, 1), x.masked_fill(x > 0, -float("inf")))),
+        [image(2, 8)],
+    ),
+    "a place that a list tells": lambda: (
+        Does(lambda self, x: self.conv(x)[:, [-1]].sin(), conv=nn.Conv1d(4, 4, 3)),
+        [image(2, 4, 9)],
+    ),
+    "equations": lambda: (
+        Does(
+            lambda self, x, y: (
+                torch.einsum("bhik, bhjk -> bhij", self.conv(x), y),
+                torch.einsum("...ik,kj", x, y[0, 0].mT),
+            ),
+            conv=nn.Conv2d(3, 3, 1),
+        ),
+        [image(2, 3, 5, 4), image(2, 3, 6, 4)],
     ),
     "cells": lambda: (
         Does(
@@ -335,6 +377,38 @@ def test_older_layouts_have_the_same_table(tmp_path, name):
     now, before = lamina.read(path), lamina.read(repacked(path, tmp_path / "old.pt2"))
     assert [told(row) for row in before.rows] == [told(row) for row in now.rows]
     assert before.params == now.params
+
+
+def test_what_a_mask_of_the_program_hides_is_not_known(tmp_path):
+    def work(self, x):
+        mask = torch.ones(len(x[0]), len(x[0]), dtype=torch.bool).tril()
+        y = F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+        return (y @ y.mT).masked_fill(~mask, float("-inf")).softmax(-1) @ y
+
+    file = lamina.read(export(tmp_path / "net.pt2", Does(work), [image(2, 7, 8)]))
+    live = lamina.inspect(Does(work), image(2, 7, 8))
+    assert (file.macs, file.flops, file.effective_macs.state) == (live.macs, live.flops, "unknown")
+    assert live.effective_macs.state == "exact"
+    assert file.notes == [
+        "1 attention has a mask that is computed in the program; a run may leave it out, and some FLOPs"
+    ]
+
+
+def test_products_of_groups_are_counted_to_the_last_row(tmp_path):
+    pytest.importorskip("transformers.integrations.moe")
+    if not hasattr(torch.ops.transformers, "grouped_mm_fallback"):
+        pytest.skip("this transformers has no operator for them")
+
+    def work(self, x, scores):
+        experts = scores.argmax(-1).float()
+        ends = torch.histc(experts, bins=3, min=0, max=2).cumsum(0, dtype=torch.int32)
+        return torch.ops.transformers.grouped_mm_fallback(x, self.w, ends)
+
+    net = Does(work, w=nn.Parameter(torch.ones(3, 4, 5)))
+    inputs = image(6, 4), torch.eye(6, 3)
+    file = lamina.read(export(tmp_path / "net.pt2", net, inputs))
+    live = lamina.inspect(net, inputs)
+    assert (file.macs, file.macs.state) == (6 * 4 * 5, "exact") == (live.macs, live.macs.state)
 
 
 def test_a_module_without_an_operator_has_a_row_of_unknown_type(tmp_path):

@@ -78,8 +78,14 @@ static int32_t back(const eager *g, int32_t op, int32_t in, bool (*is)(const lam
 
 /* -- which scores are left ------------------------------------------------------------------------------- */
 
+static bool scales(const lam_op *o) {
+    const char *name = o->sig->name;
+    return strcmp(name, "aten::mul") == 0 || strcmp(name, "aten::div") == 0;
+}
+
 /* The argument that may be a mask: a tensor of two axes or more that is not the scores; NULL: none. What is
- * joined to them, as a sink, or taken off a whole row, as its greatest score, hides none. */
+ * joined to them, as a sink, or taken off a whole row, as its greatest score, hides none; nor does what
+ * scales a whole matrix of them, as a temperature. */
 static const lam_op_arg *mask_of(const lam_op *o) {
     const int32_t own = made_of(o);
     const bool lowers = strcmp(o->sig->name, "aten::sub") == 0;
@@ -87,6 +93,7 @@ static const lam_op_arg *mask_of(const lam_op *o) {
     for (int32_t i = 0; i < o->sig->n_in; i++) {
         const lam_op_arg *a = &o->sig->in[i];
         if (i == own || !a->is_tensor || a->ndim < 2 || (lowers && a->sizes[a->ndim - 1] == 1)) continue;
+        if (scales(o) && a->sizes[a->ndim - 1] == 1 && a->sizes[a->ndim - 2] == 1) continue;
         return a;
     }
     return NULL;

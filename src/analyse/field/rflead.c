@@ -130,7 +130,7 @@ static bool stretch(lmi_arena *a, lmi_span *s, int64_t n, int64_t inner, int32_t
     if (inner > LMI_PERIOD_MAX) return unite(a, s, n, more);
     int64_t *zeros = lmi_alloc(a, (uint64_t)inner, sizeof *zeros);
     if (!zeros) return false;
-    lmi_taps taps = {(int32_t)inner, 1, 1, zeros, zeros, NULL};
+    lmi_taps taps = {(int32_t)inner, 1, 1, zeros, zeros, NULL, false};
     s->axis = (int8_t)to;
     return lmi_span_window(a, s, &taps, n, n * inner);
 }
@@ -138,7 +138,7 @@ static bool stretch(lmi_arena *a, lmi_span *s, int64_t n, int64_t inner, int32_t
 /* Moves the span to the major axis of a split: its elements depend on all elements of the minor axes. */
 static bool split(lmi_arena *a, lmi_span *s, lam_shape out, int32_t major, int64_t n, bool *more) {
     int64_t lo = 0, inner = n / out.sizes[major], hi = inner - 1;
-    lmi_taps taps = {1, inner, 1, &lo, &hi, NULL};
+    lmi_taps taps = {1, inner, 1, &lo, &hi, NULL, false};
     *more = *more || inner > 1;
     s->axis = (int8_t)major;
     return lmi_span_window(a, s, &taps, n, out.sizes[major]);

@@ -40,7 +40,7 @@ static bool move_axis(lmi_arena *a, const lmi_place *from, const lmi_place *to, 
         int64_t at = element_of(from, b, base_of(to, b, o));
         each[o] = at < 0 ? (lmi_reach){1, 0} : (lmi_reach){at, at};
     }
-    *t = (lmi_taps){1, shift ? shift : 1, 1, first, first, each};
+    *t = (lmi_taps){1, shift ? shift : 1, 1, first, first, each, false};
     r->taps[axis] = t;
     return true;
 }

@@ -241,8 +241,14 @@ bool lmi_way_along(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) 
 
 /* An element depends on those from the axis' beginning to its own. */
 static bool beginning(lmi_arena *a, const lam_op_sig *s, int32_t in, int32_t axis, lmi_route *r) {
-    int64_t n = axis >= 0 ? s->in[in].sizes[axis] : 0;
-    return n < 1 || tap_same(a, r, axis, 1, 1, 1 - n, 0);
+    const int64_t n = axis >= 0 ? s->in[in].sizes[axis] : 0;
+    int64_t *lo, *hi;
+    if (n < 1) return true;
+    lmi_taps *t = tap(a, r, axis, 1, 1, 1, &lo, &hi);
+    if (!t) return false;
+    *lo = 1 - n;
+    t->begins = true;
+    return true;
 }
 
 bool lmi_way_scan(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
@@ -383,7 +389,7 @@ bool lmi_way_again(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) 
         times->i > LMI_PERIOD_MAX || dim < 0 || lmi_result_shape(s).ndim != n)
         return lmi_way_spread(a, s, in, r);
     lmi_way_point(a, s, in, r);
-    return tap(a, r, dim, (int32_t)times->i, 1, 1, &lo, &hi);
+    return tap(a, r, dim, (int32_t)times->i, 1, 1, &lo, &hi) != NULL;
 }
 
 /* Removes the axes that `v` names; all, if it names none. */

@@ -31,8 +31,8 @@ typedef struct lmi_route {
 
 typedef bool (*lmi_way)(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r);
 
-/* Every way by its name in rf_operators.def: in route.c, those of windows in routewin.c. Each returns false
- * if memory ran out. */
+/* Every way by its name in rf_operators.def: in route.c, those of windows in routewin.c, that of einsum in
+ * routesum.c. Each returns false if memory ran out. */
 /* clang-format off */
 #define LMI_WAYS(X) \
     X(point) X(first) X(nothing) X(some) X(copy) X(all) X(spread) X(view) X(permute) X(swap) X(select) \
@@ -40,7 +40,7 @@ typedef bool (*lmi_way)(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route
     X(waves) X(masked) X(scatter) X(put) X(add_at) X(gather) X(instance_norm) X(rnn) X(steps) X(as_complex) \
     X(as_real) X(again) X(sort) X(top) X(pick) X(reduce) X(norm) X(batch_norm) X(layer_norm) \
     X(group_norm) X(matmul) X(addmm) X(linear) X(attend) X(sequence) X(embedding) X(conv) X(pool) \
-    X(adaptive) X(nearest) X(nearest_exact) X(linear_up) X(cubic) X(linear_aa) X(cubic_aa) \
+    X(adaptive) X(nearest) X(nearest_exact) X(linear_up) X(cubic) X(linear_aa) X(cubic_aa) X(einsum) \
     X(grid) X(pad) X(mirror) X(edge) X(round) X(channels) X(shuffle) X(unshuffle) X(unfold) X(columns) \
     X(from_columns)
 /* clang-format on */

@@ -58,15 +58,16 @@ static inline void aligned(lmi_route *r, int32_t in_ndim, int32_t out_ndim) {
         r->to[i] = (int8_t)(i < in_ndim && i + out_ndim - in_ndim >= 0 ? i + out_ndim - in_ndim : LMI_TO_ALL);
 }
 
-static inline bool tap(lmi_arena *a, lmi_route *r, int32_t axis, int32_t period, int64_t shift, int64_t step,
-                       int64_t **lo, int64_t **hi) {
+/* NULL: memory ran out. */
+static inline lmi_taps *tap(lmi_arena *a, lmi_route *r, int32_t axis, int32_t period, int64_t shift,
+                            int64_t step, int64_t **lo, int64_t **hi) {
     lmi_taps *t = lmi_alloc(a, 1, sizeof *t);
     *lo = lmi_alloc(a, (uint64_t)period, sizeof **lo);
     *hi = lmi_alloc(a, (uint64_t)period, sizeof **hi);
-    if (!t || !*lo || !*hi) return false;
-    *t = (lmi_taps){period, shift, step, *lo, *hi, NULL};
+    if (!t || !*lo || !*hi) return NULL;
+    *t = (lmi_taps){period, shift, step, *lo, *hi, NULL, false};
     if (axis >= 0 && axis < LMI_AXES) r->taps[axis] = t;
-    return true;
+    return t;
 }
 
 /* Taps with one interval for every element. */
@@ -96,7 +97,7 @@ static inline bool tap_each(lmi_arena *a, lmi_route *r, int32_t axis, int64_t at
     int64_t *lo = lmi_alloc(a, 1, sizeof *lo);
     if (!t || !lo) return false;
     *lo = at;
-    *t = (lmi_taps){1, 1, 1, lo, lo, each};
+    *t = (lmi_taps){1, 1, 1, lo, lo, each, false};
     if (axis >= 0 && axis < LMI_AXES) r->taps[axis] = t;
     return true;
 }

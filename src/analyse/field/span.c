@@ -40,6 +40,8 @@ lmi_reach lmi_span_at(const lmi_span *s, int64_t o) {
     return moved(s->at[o - q * s->period], q * s->shift);
 }
 
+static int64_t lesser(int64_t x, int64_t y) { return x < y ? x : y; }
+static int64_t greater(int64_t x, int64_t y) { return x > y ? x : y; }
 static int64_t between(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 
 static lmi_reach clipped(const lmi_span *s, int64_t o) {
@@ -205,6 +207,22 @@ static bool window_each(lmi_arena *a, const lmi_span *s, const lmi_taps *t, int6
     return true;
 }
 
+/* An element that depends on all positions up to its own depends on no more than there are: the intervals of
+ * a scan of a scan need not be longer. How far the last ones go beyond all positions stays. */
+static void cut(lmi_span *s, lmi_reach *at, int64_t out_n) {
+    int64_t over = 0;
+    for (int64_t o = s->shift < 0 || out_n <= s->period ? 0 : out_n - s->period, i = 0; i < s->period; i++) {
+        const lmi_reach r = lmi_span_at(s, o + i);
+        over = greater(over, s->shift < 0 ? s->first - r.lo : r.hi - s->last);
+    }
+    for (int32_t i = 0; i < s->period; i++) {
+        if (s->shift < 0)
+            at[i].hi = lesser(at[i].hi, at[i].lo + s->last - s->first + over);
+        else
+            at[i].lo = greater(at[i].lo, at[i].hi - s->last + s->first - over);
+    }
+}
+
 bool lmi_span_window(lmi_arena *a, lmi_span *s, const lmi_taps *t, int64_t n, int64_t out_n) {
     int64_t again = s->period / lmi_gcd(t->shift, s->period), period = (int64_t)t->period * again, work = 0;
     if (period > LMI_PERIOD_MAX) return lmi_span_all(a, s, n) && (s->loose = true);
@@ -234,6 +252,7 @@ bool lmi_span_window(lmi_arena *a, lmi_span *s, const lmi_taps *t, int64_t n, in
         take_each(s, each, out_n);
     else
         bound(s, out_n);
+    if (t->begins && s->kind == LMI_SPAN_TRACK) cut(s, at, out_n);
     return true;
 }
 
@@ -311,9 +330,6 @@ static bool sees_all(const lmi_span *s, int64_t first, int64_t last) {
 static int8_t axis_of(const lmi_span *s) {
     return s->kind == LMI_SPAN_TRACK ? (int8_t)(s->axis + 1) : s->kind == LMI_SPAN_FIXED ? s->stays : 0;
 }
-
-static int64_t lesser(int64_t x, int64_t y) { return x < y ? x : y; }
-static int64_t greater(int64_t x, int64_t y) { return x > y ? x : y; }
 
 /* Joins two fixed spans. Spans that can't be joined element by element are made fixed first. */
 static bool join_fixed(lmi_arena *a, lmi_span *s, lmi_span other, int64_t n, int64_t other_n) {

@@ -59,6 +59,7 @@ typedef struct lmi_taps {
     const int64_t *lo, *hi;
     const lmi_reach
         *each; /* from where to where each element reads, if the period can't tell; NULL: it can */
+    bool begins; /* every element reads from the axis' beginning on: intervals are just long enough for it */
 } lmi_taps;
 
 static inline int64_t lmi_floor_div(int64_t a, int64_t b) { /* b > 0 */

@@ -127,11 +127,23 @@ static lam_status note_schema(lmi_pt2 *p) {
     return lam_build_note(p->b, text, p->e);
 }
 
+/* A run may find that a mask hides nothing, or what the kernel's own flag hides; an export has no values. */
+static lam_status note_masks(lmi_pt2 *p) {
+    char text[128];
+    if (!p->masked) return LAM_OK;
+    snprintf(text, sizeof text,
+             "%d attention%s computed in the program; a run may leave %s out, and some FLOPs", (int)p->masked,
+             p->masked == 1 ? " has a mask that is" : "s have masks that are",
+             p->masked == 1 ? "it" : "them");
+    return lam_build_note(p->b, text, p->e);
+}
+
 static lam_status tell(lmi_pt2 *p) {
     const char *torch = lmi_json_as_text(&p->j, lmi_json_get(&p->j, LMI_JSON_ROOT, "torch_version"));
     LAM_TRY(lam_build_provenance(p->b, "format", "torch.export", p->e));
     if (torch) LAM_TRY(lam_build_provenance(p->b, "torch", torch, p->e));
     LAM_TRY(note_schema(p));
+    LAM_TRY(note_masks(p));
     if (p->decided)
         LAM_TRY(lam_build_note(p->b, "of higher_order::cond the graphs are counted that run at these sizes",
                                p->e));

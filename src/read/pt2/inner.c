@@ -82,31 +82,29 @@ lam_status lmi_inner_push(lmi_pt2 *p, const lam_op_info *op, int32_t parent, con
     return lam_build_op(p->b, &info, index, p->e);
 }
 
-static lam_status reshape(lmi_pt2 *p, const lam_op_info *op, int32_t index, const lam_op_arg *from,
-                          const lam_op_arg *to, const char *name) {
+/* Pushes an operator of two tensors or, with `b` NULL, of one. */
+static lam_status apply(lmi_pt2 *p, const lam_op_info *op, int32_t index, const char *name,
+                        const lam_op_arg *a, const lam_op_arg *b, const lam_op_arg *out) {
     lmi_inner_begin(p);
-    LAM_TRY(lmi_inner_give(p, from, 0));
-    LAM_TRY(lmi_inner_result(p, to));
+    LAM_TRY(lmi_inner_give(p, a, 0));
+    LAM_TRY(lmi_inner_give(p, b, 1));
+    LAM_TRY(lmi_inner_result(p, out));
     return lmi_inner_push(p, op, index, name, NULL);
 }
 
 lam_status lmi_inner_view(lmi_pt2 *p, const lam_op_info *op, int32_t index, const lam_op_arg *from,
                           const lam_op_arg *to) {
-    return reshape(p, op, index, from, to, "aten::view");
+    return apply(p, op, index, "aten::view", from, NULL, to);
 }
 
 lam_status lmi_inner_place(lmi_pt2 *p, const lam_op_info *op, int32_t index, const lam_op_arg *from,
                            const lam_op_arg *to) {
-    return reshape(p, op, index, from, to, "aten::as_strided");
+    return apply(p, op, index, "aten::as_strided", from, NULL, to);
 }
 
 lam_status lmi_inner_product(lmi_pt2 *p, const lam_op_info *op, int32_t index, const lam_op_arg *a,
                              const lam_op_arg *b, const lam_op_arg *out) {
-    lmi_inner_begin(p);
-    LAM_TRY(lmi_inner_give(p, a, 0));
-    LAM_TRY(lmi_inner_give(p, b, 1));
-    LAM_TRY(lmi_inner_result(p, out));
-    return lmi_inner_push(p, op, index, "aten::bmm", NULL);
+    return apply(p, op, index, "aten::bmm", a, b, out);
 }
 
 /* -- one operator with the same tensors ------------------------------------------------------------------ */
@@ -348,6 +346,15 @@ static lam_status one_hot(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
     return lmi_inner_push(p, op, index, "aten::scatter_", NULL);
 }
 
+/* The last two axes change places. */
+static lam_status turn(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
+    lmi_inner_begin(p);
+    LAM_TRY(lmi_inner_move(p, op, 0, 0));
+    for (int32_t i = 1; i < 3; i++) LAM_TRY(lmi_inner_value(p, i, (lam_value){.type = LAM_INT, .i = -i}));
+    for (int32_t i = 0; i < op->n_out; i++) LAM_TRY(lmi_inner_result(p, &op->out[i]));
+    return lmi_inner_push(p, op, index, "aten::transpose", NULL);
+}
+
 /* Neighbours are subtracted, as often as the second argument says. */
 static lam_status subtract(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
     const lam_op_arg *x = lmi_inner_tensor(op, 0);
@@ -438,13 +445,75 @@ static lam_status multiply(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
     return multiply_views(p, op, index, (int64_t[]){left, inner, right, n}, 4);
 }
 
-/* The kernel of a CPU, where nothing is dropped and heads are not shared. */
+/* The tensor of the program that an argument is; NULL: it is none. */
+static const lmi_pt2_value *value_of(const lmi_pt2 *p, int32_t position) {
+    for (size_t i = 0; i < p->in.n; i++) {
+        const int32_t value = ((const int32_t *)p->in_value.data)[i];
+        if (((const lam_op_arg *)lmi_vec_at(&p->in, i))->position == position && value >= 0)
+            return lmi_pt2_value_at(p, value);
+    }
+    return NULL;
+}
+
+/* Whether a CPU has one kernel for these: four axes, heads and widths that are the same, rows in one piece.
+ */
+static bool has_kernel(const lmi_pt2 *p, const lam_op_arg *q, const lam_op_arg *k, const lam_op_arg *v) {
+    for (int32_t i = 0; i < 4; i++) {
+        const lmi_pt2_value *of = value_of(p, i);
+        if (of && of->apart) return false;
+    }
+    const int64_t width = q->sizes[q->ndim - 1];
+    return q->ndim == 4 && k->ndim == 4 && v->ndim == 4 && k->sizes[3] == width && v->sizes[3] == width &&
+           memcmp(q->sizes, k->sizes, 2 * sizeof *q->sizes) == 0 &&
+           memcmp(q->sizes, v->sizes, 2 * sizeof *q->sizes) == 0;
+}
+
+/* Queries and keys are scaled, and multiplied; a mask is added to the scores; a row whose scores are all
+ * masked has the weights 0. */
+static lam_status attend_in_steps(lmi_pt2 *p, const lam_op_info *op, int32_t index, const lam_op_arg *q,
+                                  const lam_op_arg *k, const lam_op_arg *v) {
+    const int64_t width = q->sizes[q->ndim - 1], queries = q->sizes[q->ndim - 2],
+                  keys = k->sizes[k->ndim - 2], out_width = v->sizes[v->ndim - 1];
+    const lam_op_arg *y = &op->out[0];
+    int64_t n;
+    lam_op_arg each[2], left, right, scores, rows, values, made;
+    if (!lmi_product(y->sizes, y->ndim - 2, &n)) return LAM_OK;
+    LAM_TRY(lmi_inner_made(p, q, q->sizes, q->ndim, &each[0]));
+    LAM_TRY(lmi_inner_made(p, k, k->sizes, k->ndim, &each[1]));
+    LAM_TRY(lmi_inner_made(p, q, (int64_t[]){n, queries, width}, 3, &left));
+    LAM_TRY(lmi_inner_made(p, k, (int64_t[]){n, width, keys}, 3, &right));
+    LAM_TRY(lmi_inner_made(p, q, (int64_t[]){n, queries, keys}, 3, &scores));
+    LAM_TRY(lmi_inner_made(p, q, (int64_t[]){n, queries, 1}, 3, &rows));
+    LAM_TRY(lmi_inner_made(p, v, (int64_t[]){n, keys, out_width}, 3, &values));
+    LAM_TRY(lmi_inner_made(p, y, (int64_t[]){n, queries, out_width}, 3, &made));
+    LAM_TRY(apply(p, op, index, "aten::mul", q, NULL, &each[0]));
+    LAM_TRY(apply(p, op, index, "aten::mul", k, NULL, &each[1]));
+    LAM_TRY(lmi_inner_product(p, op, index, &left, &right, &scores));
+    if (lmi_inner_tensor(op, 3) || lmi_inner_int(op, 5, 0))
+        LAM_TRY(apply(p, op, index, "aten::add_", &scores, &scores, &scores));
+    lmi_inner_begin(p);
+    LAM_TRY(lmi_inner_give(p, &scores, 0));
+    LAM_TRY(lmi_inner_value(p, 1, (lam_value){.type = LAM_INT, .i = -1}));
+    LAM_TRY(lmi_inner_result(p, &scores));
+    LAM_TRY(lmi_inner_push(p, op, index, "aten::_softmax", NULL));
+    LAM_TRY(apply(p, op, index, "aten::isneginf", &scores, NULL, &scores));
+    LAM_TRY(apply(p, op, index, "aten::all", &scores, NULL, &rows));
+    return lmi_inner_product(p, op, index, &scores, &values, &made);
+}
+
+/* In the kernel of a CPU or, where it has none for these, in steps; nothing is dropped, and heads are not
+ * shared by number. */
 static lam_status attend(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
     static const int32_t to[] = {0, 1, 2, 5,
                                  3, 4, 6}; /* of query, key, value, mask, dropout, causal, scale */
-    const lam_op_arg *dropout = lmi_inner_at(op, 4, 0), *q = lmi_inner_tensor(op, 0);
+    const lam_op_arg *dropout = lmi_inner_at(op, 4, 0), *q = lmi_inner_tensor(op, 0),
+                     *k = lmi_inner_tensor(op, 1), *v = lmi_inner_tensor(op, 2);
     const bool drops = dropout && dropout->value.type == LAM_FLOAT && dropout->value.f != 0;
-    if (drops || lmi_inner_int(op, 7, 0) || !q || q->ndim != 4 || op->n_out != 1) return LAM_OK;
+    const lmi_pt2_value *mask = value_of(p, 3);
+    p->masked += mask && mask->step >= 0;
+    if (drops || lmi_inner_int(op, 7, 0) || op->n_out != 1 || op->out[0].ndim < 2) return LAM_OK;
+    if (!q || !k || !v || q->ndim < 2 || k->ndim < 2 || v->ndim < 2) return LAM_OK;
+    if (!has_kernel(p, q, k, v)) return attend_in_steps(p, op, index, q, k, v);
     lmi_inner_begin(p);
     for (int32_t i = 0; i < 7; i++) LAM_TRY(lmi_inner_move(p, op, i, to[i]));
     LAM_TRY(lmi_inner_result(p, &op->out[0]));
@@ -589,6 +658,7 @@ lam_status lmi_pt2_inner(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
         {"aten::_weight_norm", normalise_weight},
         {"aten::max_pool2d aten::max_pool3d", pool},
         {"aten::diff", subtract},
+        {"aten::mT aten::mH aten::adjoint", turn},
         {"aten::group_norm", normalise_groups},
         {"aten::instance_norm", normalise_instances},
         {"aten::bilinear", bilinear},

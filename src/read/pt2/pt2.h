@@ -46,6 +46,7 @@ typedef struct lmi_pt2_value {
     int32_t dtype, device, ndim; /* ndim -1: its shape is not known */
     const int64_t *sizes;
     bool scattered;           /* its elements do not lie one after the other */
+    bool apart;               /* nor do those of its last axis */
     uint64_t storage, object; /* identities, as in lam_op_arg */
     int32_t weight;           /* the parameter or buffer that it is; -1: none */
     int32_t call;             /* the call in which it was made; -1: it is from outside */
@@ -121,6 +122,7 @@ typedef struct lmi_pt2 {
     uint32_t stack;              /* in the JSON: the modules around the last node that names them; or 0 */
     bool hides;                  /* graphs that values decide on may run in modules without a call */
     int32_t decided;             /* operators of which sizes decide what they run */
+    int32_t masked;              /* attentions with a mask that the program makes */
     bool training;               /* layers were in training mode */
     bool joint;                  /* it has a backward pass too */
     lam_builder *b;

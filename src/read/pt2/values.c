@@ -4,6 +4,8 @@
  * tensor; an operator in place, and a view, are told by what the operator is. */
 #include "read/pt2/pt2.h"
 
+#include <math.h>
+
 enum { MOST_AXES = 32, FIRST_WEIGHT = 1 << 30, AFTER_ALL = 64 };
 
 /* -- tensors --------------------------------------------------------------------------------------------- */
@@ -34,6 +36,7 @@ static lam_status find_scattered(lmi_pt2 *p, uint32_t at, lmi_pt2_value *v) {
     int32_t k = 0;
     if (v->ndim < 0 || lmi_json_size(&p->j, strides) != (uint32_t)v->ndim) return LAM_OK;
     LMI_JSON_EACH(&p->j, strides, i) LAM_TRY(lmi_pt2_size(p, i, &all[k++]));
+    v->apart = v->ndim > 0 && all[v->ndim - 1] > 1;
     for (int32_t i = v->ndim - 1; i >= 0 && !v->scattered; i--) {
         v->scattered = v->sizes[i] != 1 && all[i] >= 0 && all[i] != want;
         if (lmi_mul_over(want, v->sizes[i], &want)) break;
@@ -204,6 +207,14 @@ static lam_status put_ints(lmi_pt2 *p, const target *t, uint32_t list, bool bool
     return put_value(p, t, (lam_value){.type = LAM_INTS, .n = k, .ints = ints});
 }
 
+/* A number, or the name of one that JSON has no number for. */
+static bool real(const lmi_pt2 *p, uint32_t at, double *out) {
+    const char *text = lmi_json_as_text(&p->j, at);
+    if (!text) return lmi_json_as_real(&p->j, at, out);
+    *out = strcmp(text, "NaN") == 0 ? NAN : text[0] == '-' ? -INFINITY : INFINITY;
+    return strcmp(text, "NaN") == 0 || strcmp(text + (text[0] == '-'), "Infinity") == 0;
+}
+
 static lam_status put_scalar(lmi_pt2 *p, const target *t, const char *kind, uint32_t at) {
     lam_value v = {.type = LAM_INT};
     lam_status s = LAM_OK;
@@ -218,7 +229,7 @@ static lam_status put_scalar(lmi_pt2 *p, const target *t, const char *kind, uint
         return put_value(p, t, v);
     }
     v.type = LAM_FLOAT;
-    if (strcmp(kind, "as_float") == 0 && lmi_json_as_real(&p->j, at, &v.f)) return put_value(p, t, v);
+    if (strcmp(kind, "as_float") == 0 && real(p, at, &v.f)) return put_value(p, t, v);
     if (strcmp(kind, "as_string") != 0 || !lmi_json_as_text(&p->j, at)) return LAM_OK;
     return put_value(p, t, (lam_value){.type = LAM_TEXT, .text = lmi_json_as_text(&p->j, at)});
 }
@@ -227,7 +238,7 @@ static lam_status put_scalar(lmi_pt2 *p, const target *t, const char *kind, uint
 static lam_status keep_floats(lmi_pt2 *p, uint32_t list) {
     double f;
     LMI_JSON_EACH(&p->j, list, i)
-    if (lmi_json_as_real(&p->j, i, &f)) LAM_TRY(lmi_vec_put(&p->floats, &f, p->e));
+    if (real(p, i, &f)) LAM_TRY(lmi_vec_put(&p->floats, &f, p->e));
     return LAM_OK;
 }
 

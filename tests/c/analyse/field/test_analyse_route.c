@@ -247,6 +247,32 @@ static void products_follow_rows_and_columns(void **state) {
     expect(CALL("aten::linear", T(0, 2), T(0, 2, 3), T(1, 3)), 1, "*");
 }
 
+static void equations_name_axes(void **state) {
+    (void)state;
+    static const struct {
+        const char *equation, *left, *right; /* of tensors of 3 and 2 axes */
+        int32_t out;
+    } all[] = {{"bij,jk->bik", "0 1 *", "* 2", 3},
+               {"b i j, j k -> k b i", "1 2 *", "* 0", 3},
+               {"ijb,jk", "1 * 0", "* 2", 3},
+               {"...j,jk->...k", "0 1 *", "* 2", 3},
+               {"...j,jk", "0 1 *", "* 2", 3},
+               {"...j,...j->...", "0 1 *", "1 *", 2},
+               {"iij,jk->ik", "0 0 *", "* 1", 2},
+               {"bij,jk->", "* * *", "* *", 0},
+               {"bi,jk->bik", "* * * loose", "* 2", 3},
+               {"bij->bik", "0 1 *", "* * loose", 3},
+               {"b?ij,jk->bik", "* * * loose", "* 2", 3}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        lam_op_arg out = T(0, 2, 3, 4), text = N(0, 0);
+        out.ndim = all[i].out;
+        text.value = (lam_value){.type = LAM_TEXT, .text = all[i].equation};
+        expect(CALL("aten::einsum", out, text, T(1, 2, 2, 3), T(1, 3, 4)), 1, all[i].left);
+        expect(CALL("aten::einsum", out, text, T(1, 2, 2, 3), T(1, 3, 4)), 2, all[i].right);
+    }
+    expect(CALL("aten::einsum", T(0, 2, 4), N(0, 0), T(1, 2, 3), T(1, 3, 4)), 1, "* * loose");
+}
+
 static void an_axis_is_seen_from_its_beginning(void **state) {
     (void)state;
     const lam_op_arg x = T(0, 5, 2, 3), h = T(1, 1, 2, 4), w = T(2, 16, 3);
@@ -610,6 +636,7 @@ int main(void) {
         cmocka_unit_test(normalisation_sees_what_it_takes_its_numbers_from),
         cmocka_unit_test(products_follow_rows_and_columns),
         cmocka_unit_test(attention_sees_every_key),
+        cmocka_unit_test(equations_name_axes),
         cmocka_unit_test(an_axis_is_seen_from_its_beginning),
         cmocka_unit_test(some_axes_are_transformed),
         cmocka_unit_test(what_is_written_at_an_index_may_be_anywhere),

@@ -45,7 +45,7 @@ static void search(const layer *l, int k, int64_t o, int64_t *first, int64_t *la
 
 static bool apply(lmi_arena *a, lmi_span *s, const layer *l) {
     int64_t lo[MOST], hi[MOST];
-    lmi_taps t = {(int32_t)l->up, l->step, l->up == 1 ? l->dil : 1, lo, hi, NULL};
+    lmi_taps t = {(int32_t)l->up, l->step, l->up == 1 ? l->dil : 1, lo, hi, NULL, false};
     for (int64_t o = 0; o < l->up; o++) {
         lo[o] = INT64_MAX;
         hi[o] = INT64_MIN;
@@ -195,13 +195,46 @@ static void fields_that_are_given_up(void **state) {
     lmi_span x;
     const int64_t none = 0, wide = INT64_C(1) << 23, far = INT64_C(1) << 49, n = LMI_EACH_MAX + 1;
     assert_true(lmi_span_input(&a, &x, 2, n));
-    assert_true(lmi_span_window(&a, &x, &(lmi_taps){1, 1, 1, &none, &wide, NULL}, n, n));
+    assert_true(lmi_span_window(&a, &x, &(lmi_taps){1, 1, 1, &none, &wide, NULL, false}, n, n));
     assert_int_equal(x.kind, LMI_SPAN_UNKNOWN);
     assert_string_equal(x.why, "a window too large to follow");
     assert_true(lmi_span_input(&a, &x, 2, n));
-    assert_true(lmi_span_window(&a, &x, &(lmi_taps){1, 1, 1, &far, &far, NULL}, n, n));
+    assert_true(lmi_span_window(&a, &x, &(lmi_taps){1, 1, 1, &far, &far, NULL, false}, n, n));
     assert_int_equal(x.kind, LMI_SPAN_UNKNOWN);
     assert_string_equal(x.why, "a field larger than any input");
+    lmi_arena_free(&a);
+}
+
+static void scan(lmi_arena *a, lmi_span *s, int64_t n) {
+    const int64_t from = 1 - n, to = 0;
+    assert_true(lmi_span_window(a, s, &(lmi_taps){1, 1, 1, &from, &to, NULL, true}, n, n));
+}
+
+/* What depends on all positions up to its own does so again after another scan, in either direction. */
+static void a_scan_of_a_scan_sees_no_more(void **state) {
+    (void)state;
+    lmi_arena a;
+    lmi_arena_init(&a, UINT64_MAX);
+    for (int64_t n = 1; n < 12; n++)
+        for (int64_t wide = 0; wide < 3; wide++)
+            for (int turned = 0; turned < 2; turned++) {
+                lmi_span x;
+                const int64_t before = -wide, last = n - 1, *lo = turned ? &last : &before,
+                              *hi = turned ? &last : &wide;
+                assert_true(lmi_span_input(&a, &x, 2, n));
+                assert_true(
+                    lmi_span_window(&a, &x, &(lmi_taps){1, turned ? -1 : 1, 1, lo, hi, NULL, false}, n, n));
+                for (int times = 0; times < 3; times++) {
+                    scan(&a, &x, n);
+                    if (n == 1) continue;
+                    assert_int_equal(lmi_span_size(&x), n + (turned ? 0 : wide));
+                    for (int64_t o = 0; o < n; o++) {
+                        const lmi_reach r = lmi_span_clipped(&x, o);
+                        assert_int_equal(r.lo, turned ? n - 1 - o : 0);
+                        assert_int_equal(r.hi, turned ? n - 1 : o + wide < n ? o + wide : n - 1);
+                    }
+                }
+            }
     lmi_arena_free(&a);
 }
 
@@ -606,6 +639,7 @@ int main(void) {
         cmocka_unit_test(unlike_jumps_along_a_long_axis),
         cmocka_unit_test(paths_reach_as_far_as_either),
         cmocka_unit_test(fields_that_are_given_up),
+        cmocka_unit_test(a_scan_of_a_scan_sees_no_more),
         cmocka_unit_test(an_overload_inside_itself),
         cmocka_unit_test(rows_tell_size_jump_and_padding),
         cmocka_unit_test(operators_do_what_they_do),

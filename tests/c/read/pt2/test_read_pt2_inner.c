@@ -433,8 +433,14 @@ static void attention_is_one_kernel_unless_it_drops_or_shares_heads(void **state
          "", 2 * (5 * 6 * 4 + 5 * 6 * 4)},
         {"scaled_dot_product_attention x k v none 0.0 false none true -> y",
          "x 1,4,5,4 k 1,2,6,4 v 1,2,6,4 y 1,4,5,4", "", 4 * (5 * 6 * 4 + 5 * 6 * 4)},
-        {"scaled_dot_product_attention x k v -> y", "x 2,5,4 k 2,6,4 v 2,6,4 y 2,5,4", "",
-         2 * (5 * 6 * 4 + 5 * 6 * 4)},
+        {"scaled_dot_product_attention x k v -> y", "x 2,5,4 k 2,6,4 v 2,6,4 y 2,5,4",
+         "mul mul bmm _softmax isneginf all bmm", 2 * (5 * 6 * 4 + 5 * 6 * 4)},
+        {"scaled_dot_product_attention x k v m -> y", "x 1,2,5,4 k 1,1,6,4 v 1,1,6,3 m 5,6 y 1,2,5,3",
+         "mul mul bmm add_ _softmax isneginf all bmm", 2 * (5 * 6 * 4 + 5 * 6 * 3)},
+        {"scaled_dot_product_attention x k v none 0.0 true -> y", "x 5,4 k 6,4 v 6,4 y 5,4",
+         "mul mul bmm add_ _softmax isneginf all bmm", 5 * 6 * 4 + 5 * 6 * 4},
+        {"softmax x -1 -> y", "x 2,3 y 2,3", "_softmax", 0},
+        {"mT x -> y", "x 2,3,4 y 2,4,3", "transpose", 0},
     };
     ARE_TOLD(all);
 }
