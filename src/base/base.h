@@ -79,6 +79,7 @@ typedef struct lmi_vec {
 } lmi_vec;
 void lmi_vec_init(lmi_vec *v, size_t size);
 void lmi_vec_free(lmi_vec *v);
+void lmi_vec_clear(lmi_vec *v); /* its memory is kept */
 void *lmi_vec_grow(lmi_vec *v, size_t more);
 /* Adds `more` elements and returns the first, not zeroed; NULL: memory ran out. Pointers into the array
  * become invalid. Inlined, since recording an operator does little else (bench/operators.py). */

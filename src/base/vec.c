@@ -12,6 +12,8 @@ void lmi_vec_free(lmi_vec *v) {
     lmi_vec_init(v, v->size);
 }
 
+void lmi_vec_clear(lmi_vec *v) { v->n = 0; }
+
 /* Small arrays grow faster: moving them costs more than their unused memory. */
 void *lmi_vec_grow(lmi_vec *v, size_t more) {
     enum { SMALL = 16 << 10 };

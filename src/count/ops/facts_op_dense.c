@@ -43,7 +43,7 @@ static int64_t halved(lam_shape y, lam_shape w, const lmi_slots *s) {
     n = lmi_axes(y, 0, 2 - w.ndim);
     for (int32_t i = 0; i < w.ndim - 2; i++) {
         const lam_value *d = s->at[LMI_S_dil].value;
-        int64_t odd = lmi_value_axis(d, i, 1) * (lmi_axis(w, i + 2) - 1) % 2;
+        int64_t odd = lmi_value_axis(d, i, 1) & (lmi_axis(w, i + 2) - 1) & 1; /* of their product */
         n = lmi_times(n, lmi_axis(y, i + 2 - w.ndim) - odd);
     }
     return n;

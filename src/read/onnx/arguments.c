@@ -71,9 +71,8 @@ static lam_status tensor(lmi_onnx_op *o, int32_t i, int32_t position) {
     return put(o, &a);
 }
 
-/* The same as if it had another shape, with as many elements. */
+/* The i-th argument, which is there, as if it had another shape with as many elements. */
 static lam_status shaped(lmi_onnx_op *o, int32_t i, int32_t position, int32_t ndim, const int64_t *sizes) {
-    if (i >= o->n->n_in || o->n->in[i] < 0) return LAM_OK;
     lam_op_arg a = lmi_onnx_arg(o->m, o->n->in[i], position);
     a.ndim = ndim;
     a.sizes = lmi_copy(o->a, sizes, (uint64_t)(ndim > 0 ? ndim : 0), sizeof *sizes);
@@ -284,8 +283,9 @@ static lam_status einsum(lmi_onnx_op *o) {
     const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, "equation");
     const lmi_onnx_value *x = in(o, 0);
     const int64_t red = a && a->s ? contracted(o, a->s) : -1;
-    int64_t all;
-    if (red < 1 || !lmi_product(x->sizes, x->ndim, &all)) return plain(o);
+    int64_t all = 1;
+    if (red < 1) return plain(o);
+    lmi_product(x->sizes, x->ndim, &all);
     const int64_t flat[] = {all / red, red};
     LAM_TRY(name(o, "product"));
     LAM_TRY(shaped(o, 0, 0, 2, flat));
@@ -299,9 +299,8 @@ static lam_status einsum(lmi_onnx_op *o) {
 static int64_t same_pad(bool lower, int64_t size, int64_t k, int64_t stride, int64_t dil) {
     if (stride < 1 || k < 1 || size < 1 || dil < 1 || k > INT32_MAX || dil > INT32_MAX || stride > INT32_MAX)
         return 0;
-    const int64_t outs = (size - 1) / stride, reach = (k - 1) * dil + 1;
-    int64_t all;
-    if (lmi_mul_over(outs, stride, &all) || lmi_add_over(all, reach - size, &all) || all <= 0) return 0;
+    const int64_t last = (size - 1) / stride * stride, all = last - size + (k - 1) * dil + 1;
+    if (all <= 0) return 0;
     return lower ? all - all / 2 : all / 2;
 }
 
@@ -333,7 +332,7 @@ static void window_of(const lmi_onnx_op *o, int32_t rank, window *w) {
 static lam_status conv(lmi_onnx_op *o) {
     const bool linear = strcmp(o->n->op, "QLinearConv") == 0, integer = strcmp(o->n->op, "ConvInteger") == 0;
     const lmi_onnx_value *w = in(o, linear ? 3 : 1);
-    const int32_t rank = w && w->ndim > 2 && w->ndim <= FEW ? w->ndim - 2 : 0;
+    const int32_t rank = w && w->ndim > 2 ? w->ndim - 2 : 0;
     const bool turned = strcmp(o->n->op, "ConvTranspose") == 0;
     window at;
     LAM_TRY(tensor(o, 0, 0));
@@ -597,7 +596,7 @@ void lmi_onnx_op_free(lmi_onnx_op *o) {
 lam_status lmi_onnx_op_of(lmi_onnx_op *o, const lmi_onnx_node *n) {
     const struct operator_row *row = row_of(n);
     o->n = n;
-    o->in.n = 0;
+    lmi_vec_clear(&o->in);
     LAM_TRY(name(o, ""));
     /* torch's own operator of this name only calls others, and a node calls none */
     if (lam_word_op_wraps(lam_word_op(lmi_buf_text(&o->name)))) LAM_TRY(name(o, "node"));

@@ -62,11 +62,11 @@ lam_status lmi_pt2_entry(lmi_pt2 *p, const char *name, const lmi_zip_entry **out
 
 lam_status lmi_pt2_bad(lmi_pt2 *p, uint32_t at, const char *what) {
     lmi_buf_clear(&p->path);
-    if (at) lmi_json_put_path(&p->j, at, &p->path);
+    lmi_json_put_path(&p->j, at, &p->path);
     const char *where = lmi_buf_text(&p->path);
-    return lmi_fail_at(p->e, LAM_SYNTAX, at ? (int64_t)p->j.v[at].at : -1, p->of->name,
+    return lmi_fail_at(p->e, LAM_SYNTAX, (int64_t)p->j.v[at].at, p->of->name,
                        "it is damaged: %s, at %s%sbyte %lld of its entry '%s'", what, where,
-                       *where ? ", " : "", at ? (long long)p->j.v[at].at : 0LL, p->program_name);
+                       *where ? ", " : "", (long long)p->j.v[at].at, p->program_name);
 }
 
 lam_status lmi_pt2_json(lmi_pt2 *p, lmi_json *j, char *text, size_t n, const lmi_json_limits *limits) {

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { MOST_AXES = 32, CLASS = 64 };
+enum { MOST_AXES = 32, CLASS = 64, NOWHERE = 99 };
 
 #define ATTRIBUTES(types, operators, attributes) {types, operators, attributes},
 static const struct told {
@@ -22,13 +22,12 @@ static const char *attributes_of(const char *type, const char *op) {
     return NULL;
 }
 
-/* The axes of the window: those of a weight behind its channels, or those of a list. */
+/* The axes of the window: those of a weight behind its channels, or those that an operator such as
+ * "aten::max_pool2d" is called after. */
 static int32_t window_axes(const lam_op_info *op) {
-    const lam_op_arg *w = lmi_inner_at(op, 1, 0), *x = lmi_inner_at(op, 0, 0);
+    const lam_op_arg *w = lmi_inner_at(op, 1, 0);
     if (w && w->is_tensor) return w->ndim > 2 ? w->ndim - 2 : 0;
-    const size_t n = strlen(op->name);
-    const char digit = n > 2 ? op->name[n - 2] : '\0';
-    return x && digit >= '1' && digit <= '3' ? digit - '0' : 0;
+    return op->name[strlen(op->name) - 2] - '0';
 }
 
 /* A list for each axis; false: it is not known. */
@@ -40,10 +39,9 @@ static bool axes(const lam_op_info *op, int32_t position, int64_t *out, lam_valu
     const bool list = a && a->value.type == LAM_INTS;
     if (list && a->value.n == 0)
         return position != 1 && axes(op, 1, out, v); /* a stride that is the window's */
+    if (a ? !list && a->value.type != LAM_INT : position != NOWHERE) return false;
     for (int32_t i = 0; i < n; i++)
-        out[i] = list                            ? a->value.ints[i < a->value.n ? i : a->value.n - 1]
-                 : a && a->value.type == LAM_INT ? a->value.i
-                                                 : 0;
+        out[i] = list ? a->value.ints[i < a->value.n ? i : a->value.n - 1] : a ? a->value.i : 0;
     *v = (lam_value){.type = LAM_INTS, .n = n, .ints = out};
     return true;
 }
@@ -59,7 +57,7 @@ static bool number_or_list(const lam_op_info *op, int32_t position, int64_t *out
 
 static bool size_of(const lam_op_info *op, int32_t position, int64_t axis, int64_t *out) {
     const lam_op_arg *a = lmi_inner_at(op, position, 0);
-    if (!a || !a->is_tensor || axis < 0 || axis >= a->ndim) return false;
+    if (!a || !a->is_tensor || axis >= a->ndim) return false;
     *out = a->sizes[axis];
     return true;
 }

@@ -37,7 +37,7 @@ static lam_status push_weight(lmi_pt2 *p, int32_t i) {
 /* -- calls ----------------------------------------------------------------------------------------------- */
 
 static lam_status fill_ends(lmi_pt2 *p, int32_t first, lmi_vec *to) {
-    to->n = 0;
+    lmi_vec_clear(to);
     for (int32_t i = first; i >= 0; i = ((const lmi_pt2_end *)p->ends.data)[i].next) {
         const lmi_pt2_value *v = lmi_pt2_value_at(p, ((const lmi_pt2_end *)p->ends.data)[i].value);
         const lam_arg a = {.position = (int32_t)to->n,

@@ -42,14 +42,13 @@ static bool read_operand(const char *at, size_t n, const lam_op_arg *a, operand 
 }
 
 /* The labels of the result: given, or all that occur once in the whole equation. */
-static bool read_result(const char *equation, const char *arrow, bool *keep) {
+static void read_result(const char *equation, const char *arrow, bool *keep) {
     int32_t seen[MOST_LABELS] = {0};
     const char *at = arrow ? arrow + 2 : equation;
     for (; *at; at++)
         if (label_of(*at) >= 0) seen[label_of(*at)]++;
     for (int32_t i = 0; i < 52; i++) keep[i] = arrow ? seen[i] > 0 : seen[i] == 1;
     for (int32_t i = 52; i < MOST_LABELS; i++) keep[i] = !arrow || strstr(arrow, "...") != NULL;
-    return true;
 }
 
 static bool product_over(int64_t *n, int64_t by) { return lmi_mul_over(*n, by, n); }
@@ -156,7 +155,8 @@ static lam_status contract(lmi_pt2 *p, const lam_op_info *op, int32_t index, ope
     const int32_t n = read_all(op, equation, arrow, all);
     bool keep[MOST_LABELS], needed[MOST_LABELS];
     contraction c = {.p = p, .op = op, .index = index};
-    if (n == 0 || !read_result(equation, arrow, keep)) return LAM_OK;
+    if (n == 0) return LAM_OK;
+    read_result(equation, arrow, keep);
     lam_op_arg made = *lmi_inner_at(op, 1, 0), with;
     for (int32_t k = 0; k < n && !c.over; k++) {
         memcpy(needed, keep, sizeof needed);

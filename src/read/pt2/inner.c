@@ -30,7 +30,10 @@ const lam_op_arg *lmi_inner_tensor(const lam_op_info *op, int32_t position) {
     return a && a->is_tensor ? a : NULL;
 }
 
-void lmi_inner_begin(lmi_pt2 *p) { p->more_in.n = p->more_out.n = 0; }
+void lmi_inner_begin(lmi_pt2 *p) {
+    lmi_vec_clear(&p->more_in);
+    lmi_vec_clear(&p->more_out);
+}
 
 lam_status lmi_inner_give(lmi_pt2 *p, const lam_op_arg *a, int32_t position) {
     lam_op_arg copy;

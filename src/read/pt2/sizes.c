@@ -291,7 +291,7 @@ static const char *lone_symbol(const char *text, size_t *length) {
     const bool quoted = strncmp(text, head, sizeof head - 1) == 0;
     if (quoted) text += sizeof head - 1;
     const size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-    if (n == 0 || (text[0] >= '0' && text[0] <= '9')) return NULL;
+    if (n == 0 || text[0] <= '9') return NULL;
     if (quoted ? text[n] != '\'' || strchr(text, ')') != text + strlen(text) - 1 : text[n] != '\0')
         return NULL;
     *length = n;
@@ -371,12 +371,11 @@ static lam_status no_such_size(lmi_pt2 *p, const char *name) {
             if (symbol_of(p, lmi_json_get(&p->j, values, input), axis) >= 0)
                 lmi_putf(&known, "%s%s.%d", known.n ? ", " : "", input, (int)axis);
     lam_status s = lmi_buf_status(&known, p->e);
-    if (s == LAM_OK && known.n)
-        s = lmi_fail(p->e, LAM_USAGE, p->of->name, "no size '%s' is open in it; these are: %s", name,
-                     known.s);
-    else if (s == LAM_OK)
+    if (s == LAM_OK)
         s = lmi_fail(p->e, LAM_USAGE, p->of->name,
-                     "no size '%s' is open in it: it was exported with all sizes fixed", name);
+                     known.n ? "no size '%s' is open in it; these are: %s"
+                             : "no size '%s' is open in it: it was exported with all sizes fixed%s",
+                     name, lmi_buf_text(&known));
     lmi_buf_free(&known);
     return s;
 }

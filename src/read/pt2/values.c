@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+/* JSON of 4 GB has fewer tensors than FIRST_WEIGHT, and no program is longer. */
 enum { MOST_AXES = 32, FIRST_WEIGHT = 1 << 30, AFTER_ALL = 64 };
 
 /* -- tensors --------------------------------------------------------------------------------------------- */
@@ -91,7 +92,6 @@ lam_status lmi_pt2_scope_of(lmi_pt2 *p, uint32_t graph, int32_t *out) {
         const char *name = lmi_json_as_text(j, i);
         lmi_pt2_value v;
         if (lmi_map_get(&s->by_name, name) >= 0) return lmi_pt2_bad(p, i, "a second tensor of this name");
-        if (p->values.n >= FIRST_WEIGHT) return lmi_pt2_bad(p, i, "too many tensors");
         LAM_TRY(lmi_pt2_tensor(p, i + 1, &v));
         identify(p, &v, *out ? "" : name, (int32_t)p->values.n);
         LAM_TRY(lmi_map_put(&s->by_name, name, (int64_t)p->values.n, p->e));
@@ -322,7 +322,8 @@ static void share(lmi_pt2 *p) {
 }
 
 lam_status lmi_pt2_node(lmi_pt2 *p, uint32_t node, int32_t scope) {
-    p->in.n = p->out.n = p->in_value.n = p->out_value.n = p->floats.n = 0;
+    lmi_vec *const all[] = {&p->in, &p->out, &p->in_value, &p->out_value, &p->floats};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) lmi_vec_clear(all[i]);
     p->graphs = 0;
     LAM_TRY(read_operator(p, node));
     LAM_TRY(read_inputs(p, node, scope));

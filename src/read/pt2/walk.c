@@ -80,7 +80,7 @@ static piece plain_type(piece type) {
 /* The entries of a node's stack, the root's first. */
 static lam_status read_stack(lmi_pt2 *p, uint32_t at, lmi_vec *out) {
     const char *text = lmi_json_as_text(&p->j, at), *end = text + p->j.v[at].n;
-    out->n = 0;
+    lmi_vec_clear(out);
     while (text < end) {
         const piece one = next_part(&text, end, ';');
         const char *from = one.at, *to = one.at + one.n;
@@ -257,7 +257,6 @@ static void note_mode(lmi_pt2 *p, const char *op) {
 static lam_status note(lmi_pt2 *p, uint32_t node, int32_t scope) {
     const int32_t call = top(p), step = (int32_t)p->steps.n;
     const lmi_pt2_step s = {.node = node, .scope = scope, .call = call};
-    if (p->steps.n >= INT32_MAX) return lmi_pt2_bad(p, node, "too many nodes");
     LAM_TRY(lmi_vec_put(&p->steps, &s, p->e));
     for (size_t i = 0; i < p->in.n; i++) {
         const int32_t v = ((const int32_t *)p->in_value.data)[i];
@@ -326,7 +325,7 @@ static bool runs_once(const char *op) {
                                       "higher_order::wrap_with_autocast", "higher_order::wrap",
                                       "higher_order::tag_activation_checkpoint",
                                       "higher_order::invoke_subgraph"};
-    for (size_t i = 0; op && i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(op, all[i]) == 0) return true;
     return false;
 }

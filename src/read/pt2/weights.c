@@ -27,7 +27,6 @@ static lam_status weight_of(lmi_pt2 *p, const char *name, lmi_pt2_weight **out) 
     lmi_pt2_weight w = {
         .name = lmi_strdup(&p->arena, name), .dtype = -1, .ndim = -1, .same = -1, .tensor = -1};
     if (!w.name) return lmi_nomem(p->e);
-    if (p->weights.n >= INT32_MAX) return lmi_fail(p->e, LAM_LIMIT, p->of->name, "it has too many weights");
     LAM_TRY(lmi_map_put(&p->by_weight, w.name, (int64_t)p->weights.n, p->e));
     LAM_TRY(lmi_vec_put(&p->weights, &w, p->e));
     *out = lmi_pt2_weight_at(p, (int32_t)p->weights.n - 1);

@@ -57,6 +57,7 @@ char *__real_lmi_strndup(lmi_arena *a, const char *s, size_t n) OOM_REAL;
 int32_t *__real_lmi_alloc_none(lmi_arena *a, int32_t n) OOM_REAL;
 bool __real_lmi_group_by(lmi_arena *a, const int32_t *keys, int32_t n, int32_t n_groups,
                          lmi_groups *out) OOM_REAL;
+void __real_lmi_vec_clear(lmi_vec *v) OOM_REAL;
 void *__real_lmi_vec_grow(lmi_vec *v, size_t more) OOM_REAL;
 lam_status __real_lmi_map_put(lmi_map *m, const char *key, int64_t value, lam_error *e) OOM_REAL;
 lam_status __real_lmi_map_put_u64(lmi_map *m, uint64_t key, int64_t value, lam_error *e) OOM_REAL;
@@ -68,6 +69,7 @@ char *__wrap_lmi_strndup(lmi_arena *a, const char *s, size_t n);
 int32_t *__wrap_lmi_alloc_none(lmi_arena *a, int32_t n);
 bool __wrap_lmi_group_by(lmi_arena *a, const int32_t *keys, int32_t n, int32_t n_groups,
                          lmi_groups *out);
+void __wrap_lmi_vec_clear(lmi_vec *v);
 void *__wrap_lmi_vec_grow(lmi_vec *v, size_t more);
 lam_status __wrap_lmi_map_put(lmi_map *m, const char *key, int64_t value, lam_error *e);
 lam_status __wrap_lmi_map_put_u64(lmi_map *m, uint64_t key, int64_t value, lam_error *e);
@@ -133,6 +135,10 @@ void *__wrap_lmi_vec_grow(lmi_vec *v, size_t more) {
     void *at = __real_lmi_vec_grow(v, more);
     if (at && oom_kind == OOM_PARTS && oom_fail_at >= 0) v->cap = v->n;
     return at;
+}
+void __wrap_lmi_vec_clear(lmi_vec *v) {
+    __real_lmi_vec_clear(v);
+    if (oom_kind == OOM_PARTS && oom_fail_at >= 0) v->cap = 0;
 }
 
 ssize_t __wrap_lmi_read_at(int fd, void *to, size_t n, uint64_t at) {

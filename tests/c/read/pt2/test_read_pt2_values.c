@@ -177,8 +177,44 @@ static void what_tells_the_weights_may_have_another_value(void **state) {
     assert_true(each_value("net.pt2", "model_weights_config.json") > 5);
 }
 
+/* Of several programs that of "model.json" is read, or the first one. */
+static void an_archive_may_have_several_programs(void **state) {
+    (void)state;
+    static const struct {
+        const char *names[ENTRIES], *read;
+    } all[] = {
+        {{"m/models/other.json", "m/models/model.json", "m/models/third.json"}, "m/models/model.json"},
+        {{"m/models/other.json", "m/models/third.json"}, "m/models/other.json"},
+        {{"models/other.json"}, "models/other.json"},
+        {{"serialized_exported_program.json"}, "serialized_exported_program.json"},
+        {{"readme", "m/serialized_exported_program.json", "m/data/a.json", "m/models/a.txt",
+          "m/models/in/a.json", "m/models/b.json"},
+         "m/models/b.json"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        entry entries[ENTRIES];
+        char text[ENTRIES][256];
+        int n = 0;
+        for (; n < ENTRIES && all[i].names[n]; n++) {
+            snprintf(
+                text[n], sizeof *text,
+                "{\"schema_version\":8,\"torch_version\":\"of %s\",\"graph_module\":{\"graph\":{\"nodes\":["
+                "],\"tensor_values\":{}},\"signature\":{}}}",
+                all[i].names[n]);
+            snprintf(entries[n].name, sizeof entries[n].name, "%s", all[i].names[n]);
+            entries[n].data = text[n];
+            entries[n].n = strlen(text[n]);
+        }
+        save_entries("several.pt2", entries, n, -1, NULL);
+        lam_model *m = opened("several.pt2");
+        assert_string_equal(lam_model_told(m, "torch") + strlen("of "), all[i].read);
+        lam_model_free(m);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_archive_may_have_several_programs),
         cmocka_unit_test(a_program_with_another_value_is_read_or_refused),
         cmocka_unit_test(what_tells_the_weights_may_have_another_value),
     };
