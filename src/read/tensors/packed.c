@@ -93,6 +93,7 @@ static lam_status join_qweight(joining *k) {
     const lmi_told_of *of = &k->t->of;
     const lmi_stored_tensor *x = k->x;
     if (k->bad || !scales || x->ndim != 2 || scales->ndim != 2) return LAM_OK;
+    if (index && (index->ndim != 1 || index->sizes[0] < 1)) index = NULL; /* where groups follow each other */
     if (of->mode && strncmp(of->mode, "gemv", 4) == 0) return join_gemv(k);
     const int64_t out = scales->sizes[1], rows = x->sizes[0], columns = x->sizes[1];
     const bool awq = columns != out;
@@ -100,8 +101,8 @@ static lam_status join_qweight(joining *k) {
     if (awq) {
         bits = out ? scaled(columns, 32, out) : bits;
     } else {
-        in = index && index->ndim == 1 ? index->sizes[0] : bits ? scaled(rows, 32, bits) : -1;
-        bits = index && in > 0 ? scaled(rows, 32, in) : bits;
+        in = index ? index->sizes[0] : bits ? scaled(rows, 32, bits) : -1;
+        bits = index ? scaled(rows, 32, in) : bits;
     }
     const int64_t sizes[] = {out, bits > 0 ? in : -1};
     LAM_TRY(become(k, awq ? "awq" : "gptq", bits, values_of(k, scales), 2, sizes));

@@ -52,7 +52,7 @@ static const char *owner_of(const lmi_stored_tensor *x, char *room, size_t size)
         const size_t tail = strlen(ends[i][0]);
         if (n <= tail || strcmp(x->name + n - tail, ends[i][0]) != 0) continue;
         const int all = snprintf(room, size, "%.*s%s", (int)(n - tail), x->name, ends[i][1]);
-        return all > 0 && (size_t)all < size ? room : NULL;
+        return (size_t)all < size ? room : NULL;
     }
     return NULL;
 }

@@ -41,7 +41,7 @@ const char *lmi_weights_word(const char *name, char *room, size_t size) {
         const size_t n = strlen(words[i].gguf);
         if ((size_t)(dot - name) != n || strncmp(name, words[i].gguf, n) != 0) continue;
         const int all = snprintf(room, size, "%s%s%s", before, words[i].other, dot);
-        return all > 0 && (size_t)all < size ? room : NULL;
+        return (size_t)all < size ? room : NULL;
     }
     return NULL;
 }

@@ -304,13 +304,15 @@ static void types_and_shapes_that_differ_are_said(void **state) {
 /* -- against a quantised version ---------------------------------------------------------------------------
  */
 
-/* A GGUF file of one tensor, q8_0, rows of 32 values; each row is a scale and its numbers. */
-static void save_q8(const char *file, const char *name, int rows, int heads, const signed char *value) {
+/* A GGUF file of one tensor, q8_0, rows of 32 values; each row is a scale and its numbers. `type`: of its
+ * architecture, NULL none; of its numbers of heads, 4 whole numbers, 6 reals. */
+static void save_q8_of(const char *file, const char *architecture, const char *name, int rows, int type,
+                       int heads, const signed char *value) {
     lmi_buf b;
-    gguf_begin(&b, 3, 1, 3);
-    gguf_text(&b, "general.architecture", "llama");
-    gguf_number(&b, "llama.attention.head_count", 4, (uint64_t)heads, 4);
-    gguf_number(&b, "llama.attention.head_count_kv", 4, (uint64_t)heads, 4);
+    gguf_begin(&b, 3, 1, architecture ? 3 : 2);
+    if (architecture) gguf_text(&b, "general.architecture", architecture);
+    gguf_number(&b, "llama.attention.head_count", type, (uint64_t)heads, 4);
+    gguf_number(&b, "llama.attention.head_count_kv", type, (uint64_t)heads, 4);
     gguf_tensor(&b, name, 32, (uint64_t)rows, 8, 0);
     gguf_data(&b, 32, 0);
     for (int r = 0; r < rows; r++) {
@@ -319,6 +321,10 @@ static void save_q8(const char *file, const char *name, int rows, int heads, con
     }
     save_bytes(file, &b);
     lmi_buf_free(&b);
+}
+
+static void save_q8(const char *file, const char *name, int rows, int heads, const signed char *value) {
+    save_q8_of(file, "llama", name, rows, 4, heads, value);
 }
 
 static void save_rows(const char *file, const char *name, int rows, const float *value) {
@@ -365,6 +371,99 @@ static void rows_of_heads_are_compared_in_their_order(void **state) {
             lam_weights_diff_free(d);
         }
     }
+}
+
+/* Where there are no such heads, rows are compared as they stand. */
+static void rows_without_heads_are_compared_as_they_stand(void **state) {
+    (void)state;
+    static const signed char turned[] = {1, 3, 2, 4, 5, 7, 6, 8};
+    static const float plain[] = {1, 2, 3, 4, 5, 6, 7, 8}, same[] = {1, 3, 2, 4, 5, 7, 6, 8};
+    static const struct {
+        const char *name, *other;
+        int type, heads;
+    } all[] = {{"blk.0.attn_q.weight", "layers.0.self_attn.q_proj.weight", 4, 3},
+               {"blk.0.attn_q.weight", "layers.0.self_attn.q_proj.weight", 4, 0},
+               {"blk.0.attn_q.weight", "layers.0.self_attn.q_proj.weight", 6, 2},
+               {"blk.0.attn_v.weight", "layers.0.self_attn.v_proj.weight", 4, 2}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        save_q8_of("q.gguf", "llama", all[i].name, 8, all[i].type, all[i].heads, turned);
+        save_rows("f.st", all[i].other, 8, plain);
+        lam_weights_diff *d = compared("f.st", "q.gguf");
+        near(lam_weights_tensor(d, 0)->squares, 4 * 32);
+        lam_weights_diff_free(d);
+    }
+    /* the order of the file is closer, and files of one kind have one order */
+    save_q8("q.gguf", "blk.0.attn_q.weight", 8, 2, turned);
+    save_rows("f.st", "layers.0.self_attn.q_proj.weight", 8, same);
+    lam_weights_diff *d = compared("f.st", "q.gguf");
+    near(lam_weights_tensor(d, 0)->squares, 0);
+    lam_weights_diff_free(d);
+    static const signed char others[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    save_q8("r.gguf", "blk.0.attn_q.weight", 8, 2, others);
+    d = compared("q.gguf", "r.gguf");
+    near(lam_weights_tensor(d, 0)->squares, 4 * 32);
+    lam_weights_diff_free(d);
+}
+
+/* Gemma's norms are other values in GGUF. */
+static void names_of_gguf_are_those_of_transformers(void **state) {
+    (void)state;
+    static const signed char now[] = {1, 1};
+    static const float was[] = {2, 2};
+    static const struct {
+        const char *architecture, *name, *other;
+        bool joined;
+    } all[] = {
+        {"gemma2", "blk.0.attn_norm.weight", "layers.0.input_layernorm.weight", false},
+        {"gemma2", "blk.0.ffn_up.weight", "model.language_model.layers.0.mlp.up_proj.weight", true},
+        {"llama", "blk.0.attn_norm.weight", "model.layers.0.input_layernorm.weight", true},
+        {NULL, "blk.0.attn_norm.weight", "layers.0.input_layernorm.weight", true},
+        {"llama", "blk.0.ffn_up.weight", "layers.1.mlp.up_proj.weight", false},
+        {"llama", "blk.0.ffn_up.weight", "blk.0.ffn_up.weight", true},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        save_q8_of("q.gguf", all[i].architecture, all[i].name, 2, 4, 0, now);
+        save_rows("f.st", all[i].other, 2, was);
+        lam_weights_diff *d = compared("q.gguf", "f.st");
+        assert_int_equal(!lam_weights_tensor(d, 1), all[i].joined);
+        lam_weights_diff_free(d);
+    }
+}
+
+/* Of tensors with the same bytes each has one of its own form. */
+static void tensors_with_the_same_bytes_are_joined_by_their_forms(void **state) {
+    (void)state;
+    static const int32_t bytes[] = {1, 2, 1, 2, 1, 2, 1, 2};
+    static const char *const were[] = {"b", "a", "d", "c"};
+    save("a.st", "a F32 2 8; b I32 2 8; c F32 2 8; d F32 1,2 8", bytes, sizeof bytes);
+    save("b.st", "w I32 2 8; x F32 2 8; y F32 1,2 8; z F32 2 8", bytes, sizeof bytes);
+    lam_weights_diff *d = compared("a.st", "b.st");
+    for (int32_t i = 0; i < 4; i++) {
+        assert_int_equal(lam_weights_tensor(d, i)->change, LAM_WEIGHTS_RENAMED);
+        assert_string_equal(lam_weights_tensor(d, i)->was, were[i]);
+    }
+    lam_weights_diff_free(d);
+}
+
+/* A packed weight whose name is longer than any is not looked for. */
+static void a_name_that_is_too_long_has_no_mate(void **state) {
+    (void)state;
+    char name[1100], header[2600];
+    memset(name, 'n', sizeof name);
+    for (int packed = 0; packed < 2; packed++) {
+        snprintf(header, sizeof header,
+                 packed ? "{\"%.1050s.qweight\":{\"dtype\":\"I32\",\"shape\":[1,8],\"data_offsets\":[0,32]},"
+                          "\"%.1050s.scales\":{\"dtype\":\"F16\",\"shape\":[1,8],\"data_offsets\":[32,48]}}"
+                        : "{\"%.1050s.weight\":{\"dtype\":\"F32\",\"shape\":[8,8],\"data_offsets\":[0,256]}}",
+                 name, name);
+        lmi_buf b = safetensors_of(header, packed ? 48 : 256);
+        save_bytes(packed ? "b.st" : "a.st", &b);
+        lmi_buf_free(&b);
+    }
+    lam_weights_diff *d = compared("a.st", "b.st");
+    for (int32_t i = 0; lam_weights_tensor(d, i); i++)
+        assert_false(lam_weights_tensor(d, i)->was && lam_weights_tensor(d, i)->name);
+    lam_weights_diff_free(d);
 }
 
 static void names_of_other_parts_are_not_guessed(void **state) {
@@ -572,6 +671,10 @@ int main(void) {
         cmocka_unit_test(types_and_shapes_that_differ_are_said),
         cmocka_unit_test(a_quantised_version_has_its_error),
         cmocka_unit_test(rows_of_heads_are_compared_in_their_order),
+        cmocka_unit_test(rows_without_heads_are_compared_as_they_stand),
+        cmocka_unit_test(names_of_gguf_are_those_of_transformers),
+        cmocka_unit_test(tensors_with_the_same_bytes_are_joined_by_their_forms),
+        cmocka_unit_test(a_name_that_is_too_long_has_no_mate),
         cmocka_unit_test(names_of_other_parts_are_not_guessed),
         cmocka_unit_test(packed_weights_are_equal_or_not_by_their_bytes),
         cmocka_unit_test(each_type_of_gguf_has_its_blocks),

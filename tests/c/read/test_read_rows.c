@@ -220,6 +220,34 @@ static void blocks_are_compared_with_turned_tensors(void **state) {
     }
 }
 
+/* A square has both orders; the closer one counts. */
+static void square_blocks_are_compared_in_both_orders(void **state) {
+    (void)state;
+    static const made blocks = {"l_blocks U8 32,1,16 512; l_scales U8 32,1 32", "33 80", NULL, "", 3};
+    for (int turned = 0; turned < 2; turned++) {
+        lam_weights_diff *d = NULL;
+        lmi_buf b = safetensors_made(blocks.list), plain = safetensors_made("l F64 32,32 8192");
+        fill(&b, &blocks);
+        memset(b.s + b.n - 32 - 16, 0x11, 16); /* the last output: half of 2 each */
+        save_bytes(file, &b);
+        for (int i = 0; i < 32 * 32; i++) {
+            const int output = turned ? i % 32 : i / 32;
+            const double v = (output == 31 ? 1 : 3) + (i == 7 ? 2 : 0);
+            memcpy(plain.s + plain.n - 8192 + 8 * i, &v, sizeof v);
+        }
+        save_bytes("rows.st", &plain);
+        lmi_buf_free(&b);
+        lmi_buf_free(&plain);
+        for (int side = 0; side < 2; side++) {
+            const char *const names[] = {"rows", "rows.st"};
+            assert_int_equal(lam_weights_diff_new(&d, names[side], names[!side], NULL, &last), LAM_OK);
+            const lam_tensor_change *c = lam_weights_tensor(d, 0);
+            assert_true(c->compared && c->differ == 1 && c->squares == 4);
+            lam_weights_diff_free(d);
+        }
+    }
+}
+
 static const made beyond = {
     "l.weight_packed I32 8,2 64; l.weight_scale BF16 8,2 32; l.weight_g_idx I32 16 64", "aa 3f 02",
     "{\"quantization_config\":{\"bits\":4}}", "8,16", 0};
@@ -290,6 +318,7 @@ int main(void) {
         cmocka_unit_test(values_are_numbers_times_their_scales),
         cmocka_unit_test(what_its_parts_do_not_tell_is_not_computed),
         cmocka_unit_test(blocks_are_compared_with_turned_tensors),
+        cmocka_unit_test(square_blocks_are_compared_in_both_orders),
         cmocka_unit_test(a_column_of_a_group_without_scales_is_refused),
         cmocka_unit_test(a_state_that_tells_no_blocks_is_not_used),
         cmocka_unit_test(no_allocation_is_needed),

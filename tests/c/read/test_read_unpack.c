@@ -6,6 +6,7 @@
 #include "read/weights/weights.h"
 
 #include <math.h>
+#include <sys/stat.h>
 
 enum { IN = 8, OUT = 8, GROUPS = 2, BITS = 4 };
 
@@ -195,6 +196,90 @@ static void what_is_not_known_is_not_computed(void **state) {
     lam_weights_diff_free(d);
 }
 
+/* A folder whose configuration tells how the numbers are packed: every value is (4 - zero point) * 0.5. */
+static void configurations_tell_groups_and_zero_points(void **state) {
+    (void)state;
+    static const struct {
+        const char *list, *config, *plain;
+        double value; /* NAN: it can't be computed */
+        size_t zeros; /* bytes */
+    } all[] = {
+        /* stored zero points 1: less one, or as they are */
+        {"l.qweight I32 1,8 32; l.qzeros I32 2,1 8; l.scales F16 2,8 32",
+         "\"bits\":4,\"checkpoint_format\":\"gptq\"", "8,8", 1, 8},
+        {"l.qweight I32 1,8 32; l.qzeros I32 2,1 8; l.scales F16 2,8 32",
+         "\"bits\":4,\"checkpoint_format\":\"gptq_v2\"", "8,8", 1.5, 8},
+        /* the last of three groups is shorter, and as long as all only by what is told */
+        {"l.qweight I32 1,8 32; l.qzeros I32 3,1 12; l.scales F16 3,8 48", "\"bits\":4,\"group_size\":3",
+         "8,8", 1, 12},
+        {"l.qweight I32 1,8 32; l.qzeros I32 3,1 12; l.scales F16 3,8 48", "\"bits\":4,\"group_size\":4",
+         "8,8", NAN, 12},
+        {"l.qweight I32 1,8 32; l.qzeros I32 2,1 8; l.scales F16 2,8 32; l.g_idx I32 0 0", "\"bits\":4",
+         "8,8", 1, 8},
+        {"l.qweight I32 1,8 32; l.qzeros I32 1,8 32; l.scales F16 1,7 14", "\"bits\":4", "8,8", NAN, 32},
+        {"l.qweight I32 1,8 32; l.qzeros I32 0,1 0; l.scales F16 0,8 0", "\"bits\":4", "8,8", NAN, 0},
+        {"l.qweight I32 1,8 32; l.qzeros I32 2,1 8; l.scales F16 2,8 32", "\"bits\":1", "8,32", NAN, 8},
+        {"l.qweight I32 1,8 32; l.qzeros I32 2,1 8; l.scales F16 2,8 32", "\"bits\":16", "8,2", NAN, 8},
+    };
+    mkdir("columns", 0777);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        lmi_buf b = safetensors_made(all[i].list), plain;
+        char config[256], list[64];
+        const size_t header = 8 + lmi_le64(b.s);
+        memset(b.s + header, 0x44, 32);                /* numbers: 4 */
+        memset(b.s + header + 32, 0x11, all[i].zeros); /* zero points: 1 */
+        for (size_t at = header + 32 + all[i].zeros; at + 2 <= b.n; at += 2)
+            memcpy(b.s + at, "\0\x38", 2); /* scales: 0.5 */
+        save_bytes("columns/model.safetensors", &b);
+        lmi_buf_free(&b);
+        snprintf(config, sizeof config, "{\"quantization_config\":{\"quant_method\":\"gptq\",%s}}",
+                 all[i].config);
+        save_words("columns/config.json", config);
+        long long rows, columns;
+        assert_int_equal(sscanf(all[i].plain, "%lld,%lld", &rows, &columns), 2);
+        snprintf(list, sizeof list, "l.weight F64 %s %lld", all[i].plain, 8 * rows * columns);
+        plain = safetensors_made(list);
+        for (size_t at = plain.n - 8 * (size_t)(rows * columns); at < plain.n; at += 8)
+            memcpy(plain.s + at, &all[i].value, 8);
+        save_bytes("plain.st", &plain);
+        lmi_buf_free(&plain);
+        lam_weights_diff *d;
+        const lam_tensor_change *c = only(&d, "columns", "plain.st");
+        if (isnan(all[i].value) ? c->compared || !c->why : !c->compared || c->differ)
+            fail_msg("%s with %s: %s, %lld differ by up to %g", all[i].list, all[i].config,
+                     c->why ? c->why : "compared", (long long)c->differ, c->largest);
+        lam_weights_diff_free(d);
+    }
+}
+
+/* Of more numbers than are held at once a strip of columns is read. */
+static void wide_weights_are_read_in_strips(void **state) {
+    (void)state;
+    enum { ROWS = 1 << 15, COLUMNS = 40 };
+    lmi_buf b = safetensors_made(
+                "l.qweight I32 32768,40 5242880; l.qzeros I32 1,40 160; l.scales F16 1,320 640"),
+            plain = safetensors_made("l.weight I8 320,32768 10485760");
+    char *numbers = b.s + b.n - 640 - 160 - 4 * ROWS * COLUMNS,
+         *values = plain.s + plain.n - 8 * COLUMNS * ROWS;
+    for (int r = 0; r < ROWS; r++)
+        for (int c = 0; c < COLUMNS; c++)
+            for (int o = 0; o < 8; o++) {
+                const int n = (r + 3 * c + o) % 16, at = place(o);
+                numbers[4 * (r * COLUMNS + c) + at / 2] |= (char)(n << at % 2 * 4);
+                values[(size_t)(8 * c + o) * ROWS + (size_t)r] = (char)n;
+            }
+    for (size_t at = b.n; at > b.n - 640; at -= 2) memcpy(b.s + at - 2, "\0\x3c", 2); /* 1.0 */
+    values[8 * COLUMNS * ROWS - 1]++;
+    save_bytes("wide.st", &b);
+    save_bytes("plain.st", &plain);
+    lmi_buf_free(&b);
+    lmi_buf_free(&plain);
+    lam_weights_diff *d;
+    const lam_tensor_change *c = only(&d, "wide.st", "plain.st");
+    assert_true(c->compared && c->differ == 1 && c->largest == 1);
+    lam_weights_diff_free(d);
+}
+
 static void a_group_that_has_no_scales_is_refused_at_its_place(void **state) {
     (void)state;
     static const int beyond[2][IN] = {{0, 0, 0, 2}, {0, -1}};
@@ -237,6 +322,8 @@ int main(void) {
         cmocka_unit_test(awq_has_eight_outputs_in_a_number),
         cmocka_unit_test(the_two_are_compared_with_each_other),
         cmocka_unit_test(what_is_not_known_is_not_computed),
+        cmocka_unit_test(configurations_tell_groups_and_zero_points),
+        cmocka_unit_test(wide_weights_are_read_in_strips),
         cmocka_unit_test(a_group_that_has_no_scales_is_refused_at_its_place),
         cmocka_unit_test(no_allocation_is_needed),
     };
