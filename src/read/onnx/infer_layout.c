@@ -429,7 +429,8 @@ void lmi_infer_constant_of_shape(lmi_node_at *s) {
     lmi_set(s, 0, want.n, want.at);
 }
 
-/* DepthToSpace and SpaceToDepth: blocks of channels become blocks of places, or the reverse. */
+/* DepthToSpace and SpaceToDepth: blocks of channels become blocks of places, or the reverse. What does not
+ * fill blocks is unknown. */
 static void blocks(lmi_node_at *s, bool to_space) {
     const lmi_onnx_value *x = lmi_shaped(s, 0);
     int64_t b = lmi_onnx_int(s->n, "blocksize", 0), all = lmi_size_times(b, b);
@@ -439,7 +440,8 @@ static void blocks(lmi_node_at *s, bool to_space) {
     for (int32_t i = 1; i < 4; i++) {
         bool smaller = (i == 1) == to_space;
         int64_t by = i == 1 ? all : b;
-        sizes[i] = d[i] < 0 ? -1 : smaller ? d[i] / by : lmi_size_times(d[i], by);
+        if (d[i] >= 0 && (!smaller || d[i] % by == 0))
+            sizes[i] = smaller ? d[i] / by : lmi_size_times(d[i], by);
     }
     lmi_set(s, 0, 4, sizes);
 }

@@ -96,8 +96,8 @@ OOM_UNUSED static void put_stated(lmi_buf *graph, uint64_t field, const char *wo
     put_message(graph, field, &b);
 }
 
-/* A constant of INT64 with one axis: "1,2,3"; without axes: "=1". */
-OOM_UNUSED static void put_constant(lmi_buf *graph, const char *name, const char *numbers) {
+/* A constant of INT64 (type 7) or INT32 (6) with one axis: "1,2,3"; without axes: "=1". */
+OOM_UNUSED static void put_whole(lmi_buf *graph, const char *name, const char *numbers, int type) {
     lmi_buf t, data;
     uint64_t n = 0;
     const bool scalar = *numbers == '=';
@@ -105,14 +105,18 @@ OOM_UNUSED static void put_constant(lmi_buf *graph, const char *name, const char
     lmi_buf_init(&data);
     for (const char *at = numbers + scalar; *at; n++) {
         char *end;
-        put_le(&data, (uint64_t)strtoll(at, &end, 10), 8);
+        put_le(&data, (uint64_t)strtoll(at, &end, 10), type == 7 ? 8 : 4);
         at = end + (*end == ',');
     }
     if (!scalar) put_number(&t, 1, n);
-    put_number(&t, 2, 7);
+    put_number(&t, 2, (uint64_t)type);
     put_word(&t, 8, name);
     put_message(&t, 9, &data);
     put_message(graph, 5, &t);
+}
+
+OOM_UNUSED static void put_constant(lmi_buf *graph, const char *name, const char *numbers) {
+    put_whole(graph, name, numbers, 7);
 }
 
 OOM_UNUSED static lmi_buf model_at(lmi_buf *graph, uint64_t version) {

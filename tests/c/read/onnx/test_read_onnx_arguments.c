@@ -4,12 +4,16 @@
  * reads it. */
 #include "kit/onnx.h"
 
+#include "read/onnx/source.h"
+
 /* -- files of one node ----------------------------------------------------------------------------------- */
 
-/* An attribute "axis=1", "pads=0,0", "mode=linear", "alpha=0.5", "activations=Relu;" behind a node. */
-static void put_attribute(lmi_buf *node, const char *word) {
-    const char *is = strchr(word, '='), *value = is + 1;
+/* An attribute "axis=1", "pads=0,0", "mode=linear", "alpha=0.5", "activations=Relu;" behind a node; "~" is a
+ * blank. */
+static void put_attribute(lmi_buf *node, char *word) {
+    char *is = strchr(word, '='), *value = is + 1;
     lmi_buf a = begun();
+    for (char *at = strchr(value, '~'); at; at = strchr(at, '~')) *at = ' ';
     put_bytes(&a, 1, word, (size_t)(is - word));
     if (strchr(value, ';')) {
         put_bytes(&a, 9, value, strcspn(value, ";"));
@@ -33,15 +37,16 @@ static void put_attribute(lmi_buf *node, const char *word) {
     put_message(node, 5, &a);
 }
 
-/* "x 1,2 k=3,4 w:1,2": inputs, constants of whole numbers, and weights of float32. */
+/* "x 1,2 k=3,4 k#3,4 w:1,2": inputs, constants of int64 and of int32, and weights of float32. */
 static void put_values(lmi_buf *g, const char *words) {
-    char name[64], sizes[64], text[160];
+    char name[128], sizes[64], text[256];
     int used;
-    for (; sscanf(words, " %63s%n", name, &used) == 1; words += used) {
-        char *is = strchr(name, '='), *colon = strchr(name, ':');
+    for (; sscanf(words, " %127s%n", name, &used) == 1; words += used) {
+        char *is = strpbrk(name, "=#"), *colon = strchr(name, ':');
         if (is) {
+            const int type = *is == '=' ? 7 : 6;
             *is = '\0';
-            put_constant(g, name, is + 1);
+            put_whole(g, name, is + 1, type);
         } else if (colon) {
             long long n = 4;
             for (char *at = colon; *at; n *= strtoll(at + 1, &at, 10)) {}
@@ -59,12 +64,12 @@ static void put_values(lmi_buf *g, const char *words) {
 
 static void save_node(const char *file, int opset, const char *node, const char *attributes,
                       const char *values) {
-    char words[128], word[64];
+    char words[128], word[160];
     int used;
     lmi_buf g = begun(), y = begun();
     snprintf(words, sizeof words, "%s y -", node);
     lmi_buf n = node_of(words);
-    for (; sscanf(attributes, " %63s%n", word, &used) == 1; attributes += used) put_attribute(&n, word);
+    for (; sscanf(attributes, " %159s%n", word, &used) == 1; attributes += used) put_attribute(&n, word);
     put_message(&g, 1, &n);
     put_values(&g, values);
     put_word(&y, 1, "y");
@@ -137,10 +142,14 @@ static void is_read(const told *t, const char *node, const char *attributes, con
     lam_model_free(m);
 }
 
-/* The same node with each input something else or missing in turn, and each attribute missing. */
+/* The same node with each input something else or missing in turn, and each attribute missing or of another
+ * kind. */
 static void may_have_other_arguments(const told *t) {
     static const char *const others[] = {"-", "one_", "seven_", "six_"};
-    char node[256], inputs[128], attributes[256], values[256];
+    static const char *const kinds[] = {
+        "7",     "0.5", "word",
+        "word;", "1,2", "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"};
+    char node[256], inputs[128], attributes[512], values[512], other[128];
     const size_t op = strcspn(t->node, " ") + 1;
     snprintf(values, sizeof values, "%s one_:1 seven_:7 six_:1,2,3,4,5,6", t->values);
     for (size_t k = 0; k < sizeof others / sizeof *others; k++)
@@ -150,9 +159,16 @@ static void may_have_other_arguments(const told *t) {
         }
     for (int which = 0; put_other(attributes, sizeof attributes, t->attributes, ' ', which, NULL); which++)
         is_read(t, t->node, attributes, t->values);
+    const char *name = t->attributes;
+    for (int which = 0; *name; which++, name += strcspn(name, " "), name += *name == ' ')
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            snprintf(other, sizeof other, "%.*s=%s", (int)strcspn(name, "="), name, kinds[k]);
+            put_other(attributes, sizeof attributes, t->attributes, ' ', which, other);
+            is_read(t, t->node, attributes, t->values);
+        }
 }
 
-/* Also where memory runs out. */
+/* Also where memory runs out, and where the file can't be read. */
 static void are_told(const told *all, size_t n) {
     for (size_t i = 0; i < n; i++) {
         lmi_buf b = begun();
@@ -166,6 +182,7 @@ static void are_told(const told *all, size_t n) {
         lmi_buf_free(&b);
         lam_model_free(m);
         oom_sweep_parts(read_once, "node.onnx");
+        oom_sweep_reads(read_once, "node.onnx");
         may_have_other_arguments(&all[i]);
     }
 }
@@ -199,6 +216,23 @@ static void windows_have_a_number_for_each_axis(void **state) {
          "onnx::MaxPool.2d 0:1x2x8x8 1:[2,2] 2:[2,2] 3:[0,0] 4:[1,1] 5:true", 0},
         {"MaxPool x", "kernel_shape=3,", "x 1,2,8",
          "onnx::MaxPool.1d 0:1x2x8 1:[3] 2:[1] 3:[0] 4:[1] 5:false", 0},
+        /* windows that no padding fits */
+        {"Conv x,w", "auto_pad=SAME_UPPER", "x 1,2,8,n w:4,2,4,4",
+         "onnx::Conv 0:? 1:4x2x4x4 3:[1,1] 4:[1,0] 5:[1,1] 6:false 7:[0,0] 8:1", 0},
+        {"Conv x,w", "auto_pad=SAME_UPPER", "x 1,2,8 w:4,2,4,4",
+         "onnx::Conv 0:1x2x8 1:4x2x4x4 3:[1,1] 4:[0,0] 5:[1,1] 6:false 7:[0,0] 8:1", 0},
+        {"MaxPool x", "kernel_shape=0,4 auto_pad=SAME_UPPER", "x 1,2,8,8",
+         "onnx::MaxPool.2d 0:1x2x8x8 1:[0,4] 2:[1,1] 3:[0,1] 4:[1,1] 5:false", 0},
+        {"MaxPool x", "kernel_shape=4294967296,4 auto_pad=SAME_UPPER", "x 1,2,8,8",
+         "onnx::MaxPool.2d 0:1x2x8x8 1:[4294967296,4] 2:[1,1] 3:[0,1] 4:[1,1] 5:false", 0},
+        {"MaxPool x", "kernel_shape=4,4 strides=0,4294967296 auto_pad=SAME_UPPER", "x 1,2,8,8",
+         "onnx::MaxPool.2d 0:1x2x8x8 1:[4,4] 2:[0,4294967296] 3:[0,0] 4:[1,1] 5:false", 0},
+        {"MaxPool x", "kernel_shape=4,4 dilations=0,4294967296 auto_pad=SAME_UPPER", "x 1,2,8,8",
+         "onnx::MaxPool.2d 0:1x2x8x8 1:[4,4] 2:[1,1] 3:[0,0] 4:[0,4294967296] 5:false", 0},
+        {"MaxPool x", "kernel_shape=1,2,3,4", "x 1,2,8",
+         "onnx::MaxPool 0:1x2x8 1:[1,2,3,4] 2:[1,1,1,1] "
+         "3:[0,0,0,0] 4:[1,1,1,1] 5:false",
+         0},
         {"AveragePool x", "kernel_shape=2,2 pads=1,1,1,1", "x 1,2,8,8",
          "onnx::AveragePool.2d 0:1x2x8x8 1:[2,2] 2:[1,1] 3:[1,1] 4:false", 0},
         {"AveragePool x", "kernel_shape=2,2,2", "x 1,2,8,8,8",
@@ -209,6 +243,9 @@ static void windows_have_a_number_for_each_axis(void **state) {
         {"Upsample x,s", "mode=nearest", "x 1,2,8,8 s:4", "onnx::Upsample.nearest2d 0:1x2x8x8", 9},
         {"Resize x,-,-,z", "mode=cubic", "x 1,2,8,8 z=1,2,16,16", "onnx::Resize.cubic2d 0:1x2x8x8", 0},
         {"Resize x,-,-,z", "mode=linear antialias=1", "x 1,2,8,8 z=1,2,16,16", "onnx::Resize 0:1x2x8x8", 18},
+        {"Resize x,-,-,z", "mode=cubic", "x 1,2,8 z=1,2,16", "onnx::Resize 0:1x2x8", 18},
+        {"Resize x,-,-,z", "mode=other", "x 1,2,8 z=1,2,16", "onnx::Resize 0:1x2x8", 18},
+        {"Resize x,-,-,z", "", "x 1,2,n z=1,2,16", "onnx::Resize.nearest2d 0:?", 18},
     };
     ARE_TOLD(all);
 }
@@ -227,6 +264,13 @@ static void factors_are_as_they_are_multiplied(void **state) {
         {"Gemm x,w", "transA=1 beta=2.0", "x 3,2 w:3,4", "onnx::Gemm 1:2x3 2:3x4 3:1 4:1", 0},
         {"Einsum x,w", "equation=bij,bjk->bik", "x 5,2,3 w:5,3,4", "onnx::Einsum.product 0:10x3 1:5x3x4", 0},
         {"Einsum x,w", "equation=ij,jk->ik", "x 2,3 w:3,4", "onnx::Einsum.product 0:2x3 1:3x4", 0},
+        {"Einsum x,w", "equation=~i~j,~j~k~->~i~k", "x 2,3 w:3,4", "onnx::Einsum.product 0:2x3 1:3x4", 0},
+        {"Einsum x,w", "equation=ij,jk", "x 2,3 w:3,4", "onnx::Einsum 0:2x3 1:3x4", 0},
+        {"Einsum x,w", "equation=ij,jk->ik", "x 2,3,4 w:3,4", "onnx::Einsum 0:2x3x4 1:3x4", 0},
+        {"Einsum x,w", "equation=ijk,jk->ik", "x 2,3 w:3,4", "onnx::Einsum 0:2x3 1:3x4", 0},
+        {"Einsum x,w", "equation=ij,jk->ik", "x 2,n w:3,4", "onnx::Einsum 0:? 1:3x4", 0},
+        {"Einsum x,w", "equation=ij,jk->ik", "x 2,0 w:3,4", "onnx::Einsum 0:2x0 1:3x4", 0},
+        {"Einsum x,w,v", "equation=ij,jk->ik", "x 2,3 w:3,4 v:1", "onnx::Einsum 0:2x3 1:3x4 2:1", 0},
         {"Einsum x,w", "equation=ii,ik->ik", "x 3,3 w:3,4", "onnx::Einsum 0:3x3 1:3x4", 0},
         {"Einsum x,w", "equation=ij,jkz->ik", "x 2,3 w:3,4,6", "onnx::Einsum 0:2x3 1:3x4x6", 0},
         {"Einsum x,w", "equation=ijz,jk->ik", "x 2,3,6 w:3,4", "onnx::Einsum 0:2x3x6 1:3x4", 0},
@@ -246,8 +290,12 @@ static void axes_are_those_of_the_version(void **state) {
         {"Softmax x", "", "x 2,3,4", "onnx::Softmax 0:2x12 1:1", 11},
         {"Softmax x", "axis=-1", "x 2,3,4", "onnx::Softmax 0:2x3x4 1:-1", 11},
         {"Softmax x", "axis=-2", "x 2,3,4", "onnx::Softmax 0:2x12 1:1", 11},
+        {"Softmax x", "axis=-2", "x 2,3,n", "onnx::Softmax 0:? 1:-2", 11},
         {"LogSoftmax x", "axis=0", "x 2,3,4", "onnx::LogSoftmax 0:1x24 1:1", 11},
         {"ReduceSum x,a", "", "x 2,3,4 a=1,2", "onnx::ReduceSum 0:2x3x4 1:[1,2] 2:true", 0},
+        {"ReduceSum x,a", "", "x 2,3,4 a#1,-1", "onnx::ReduceSum 0:2x3x4 1:[1,-1] 2:true", 0},
+        {"ReduceSum x,a", "", "x 2,3,4 a#0,1,2,0,1,2,0,1,2,0,1,2,0,1,2,0,1,2,0,1,2,0,1,2,0,1,2,0,1,2,0,1,2",
+         "onnx::ReduceSum 0:2x3x4 2:true", 0},
         {"ReduceMean x", "axes=1,2 keepdims=0", "x 2,3,4", "onnx::ReduceMean 0:2x3x4 1:[1,2] 2:false", 0},
         {"ReduceMax x", "", "x 2,3,4", "onnx::ReduceMax 0:2x3x4 2:true", 0},
         {"ArgMax x", "axis=1", "x 2,3,4", "onnx::ArgMax 0:2x3x4 1:1", 0},
@@ -270,10 +318,14 @@ static void axes_are_those_of_the_version(void **state) {
         {"Slice x", "starts=1, ends=3, axes=1,", "x 5,4", "onnx::Slice 0:5x4 1:1 2:1 3:3 4:1", 9},
         {"Pad x,p", "", "x 2,3 p=0,1,0,2", "onnx::Pad 0:2x3 1:[1,2,0,0]", 0},
         {"Pad x,p", "mode=reflect", "x 2,3 p=0,1,0,1", "onnx::Pad.reflect 0:2x3 1:[1,1,0,0]", 0},
+        {"Pad x,p", "mode=wrap", "x 2,3 p=0,1,0,1", "onnx::Pad.wrap 0:2x3 1:[1,1,0,0]", 0},
+        {"Pad x,p", "mode=constant", "x 2,3 p=0,1,0,1", "onnx::Pad 0:2x3 1:[1,1,0,0]", 0},
+        {"Pad x,p", "mode=other", "x 2,3 p=0,1,0,1", "onnx::Pad 0:2x3 1:[1,1,0,0]", 0},
         {"Pad x,p,-,a", "", "x 2,3 p=1,2 a=1", "onnx::Pad 0:2x3", 18},
         {"Pad x", "pads=0,1,0,2 mode=edge", "x 2,3", "onnx::Pad.edge 0:2x3 1:[1,2,0,0]", 9},
         {"DepthToSpace x", "blocksize=2 mode=CRD", "x 1,8,2,2", "onnx::DepthToSpace.crd 0:1x8x2x2 1:2", 0},
         {"DepthToSpace x", "blocksize=2", "x 1,8,2,2", "onnx::DepthToSpace 0:1x8x2x2 1:2", 0},
+        {"DepthToSpace x", "blocksize=2 mode=DCR", "x 1,8,2,2", "onnx::DepthToSpace 0:1x8x2x2 1:2", 0},
     };
     ARE_TOLD(all);
 }
@@ -305,16 +357,31 @@ static void settings_stand_where_rules_read_them(void **state) {
          "onnx::RNN 0:2x5x3 1:1x4x3 1:1x4x4 2:2 4:4 6:0 7:4 9:1 10:false 11:0 12:false 13:false", 0},
         {"RNN x,w,r", "", "x 2,5,3 w:1,4,3 r:1,4,4",
          "onnx::RNN 0:2x5x3 1:1x4x3 1:1x4x4 2:2 4:4 6:1 7:4 9:1 10:false 11:0 12:false 13:false", 0},
+        {"RNN x,w,r", "activations=Tanh; direction=reverse", "x 2,5,3 w:1,4,3 r:1,4,4",
+         "onnx::RNN 0:2x5x3 1:1x4x3 1:1x4x4 2:2 4:4 6:1 7:4 9:1 10:false 11:0 12:false 13:false", 0},
+        {"RNN x,w,r", "", "x 2,5,3 w:1,4,3 r:4,4",
+         "onnx::RNN 0:2x5x3 1:1x4x3 1:4x4 2:2 6:1 9:1 10:false 11:0 12:false 13:false", 0},
         {"Attention x,k,v", "q_num_heads=2 kv_num_heads=2 is_causal=1", "x 1,5,8 k 1,6,8 v 1,6,8",
          "onnx::Attention.node 0:1x2x5x4 1:1x2x6x4 2:1x2x6x4 5:true", 23},
         {"Attention x,k,v", "q_num_heads=3 kv_num_heads=2", "x 1,5,8 k 1,6,8 v 1,6,8",
          "onnx::Attention.node 0:? 1:1x2x6x4 2:1x2x6x4 5:false", 23},
         {"Attention x,k,v", "", "x 1,2,5,4 k 1,2,6,4 v 1,2,6,4",
          "onnx::Attention.node 0:1x2x5x4 1:1x2x6x4 2:1x2x6x4 5:false", 23},
+        {"Attention x,k,v,m", "", "x 1,2,5,4 k 1,2,6,4 v 1,2,6,4 m 5,6",
+         "onnx::Attention.node 0:1x2x5x4 1:1x2x6x4 2:1x2x6x4 3:5x6 5:false", 23},
         {"Attention x,k,v,-,p,q", "", "x 1,2,5,4 k 1,2,6,4 v 1,2,6,4 p 1,2,3,4 q 1,2,3,4",
          "onnx::Attention.node 0:1x2x5x4", 23},
     };
     ARE_TOLD(all);
+}
+
+static void types_have_the_numbers_of_torch(void **state) {
+    (void)state;
+    assert_int_equal(lmi_onnx_dtype(LMI_ONNX_BFLOAT16), 15);
+    assert_int_equal(lmi_onnx_dtype(LMI_ONNX_STRING), -1);
+    assert_int_equal(lmi_onnx_dtype(LMI_ONNX_NO_TYPE), -1);
+    assert_int_equal(lmi_onnx_dtype(LMI_ONNX_N_TYPES), -1);
+    assert_int_equal(lmi_onnx_dtype(-1), -1);
 }
 
 int main(void) {
@@ -323,6 +390,7 @@ int main(void) {
         cmocka_unit_test(factors_are_as_they_are_multiplied),
         cmocka_unit_test(axes_are_those_of_the_version),
         cmocka_unit_test(settings_stand_where_rules_read_them),
+        cmocka_unit_test(types_have_the_numbers_of_torch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
