@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 import torch.distributed
 from conftest import environment
+from torch import nn
 from where_kit import not_observed
 
+import lamina
 import warm
 
 if not_observed():
@@ -114,3 +116,51 @@ def test_shards_of_quantised_weights(ranks):
             pytest.skip(told)
         assert told[0] == told[1] == [30 * 8, 15 * 8, whole, logical, whole // 2]
         assert told[2] == [30 * 8, 30 * 8, logical, logical, logical]
+
+
+# -- one process alone ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def alone(tmp_path):
+    meet = f"file://{tmp_path / 'meet'}"
+    torch.distributed.init_process_group("gloo", init_method=meet, rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+class Gathers(nn.Module):
+    def __init__(self, weight, gather):
+        super().__init__()
+        self.weight, self.gather = nn.Parameter(weight), gather
+
+    def forward(self, x):
+        return x @ self.gather(self.weight)
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize(
+    "gather", [lambda w: w.full_tensor(), lambda w: w.to_local(), lambda w: w.to_local() + w.full_tensor()]
+)
+def test_the_whole_of_a_sharded_weight_brings_it_a_gradient(gather):
+    tensor = pytest.importorskip("torch.distributed.tensor")
+    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
+    net = Gathers(tensor.distribute_tensor(torch.rand(8, 8), mesh, [tensor.Shard(0)]), gather)
+    x = torch.rand(4, 8)
+    with lamina.capture(net) as watch:
+        net(x).sum().backward()
+    assert net.weight.grad is not None
+    assert watch.report().no_gradient == {}
+    assert lamina.inspect(net, x).no_gradient == lamina.inspect(net, x, backward=True).no_gradient == {}
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_static_graph_can_be_trained_after_a_backward_pass():
+    net = nn.parallel.DistributedDataParallel(nn.Linear(8, 4), static_graph=True)
+    x = torch.rand(2, 8)
+    for _ in range(2):
+        assert lamina.inspect(net, x, backward=True).backward.macs == 2 * 8 * 4
+        assert lamina.inspect(net, x, dry=True).macs == 2 * 8 * 4
+        net(x).sum().backward()
+    assert net.module.weight.grad.tolist() == [(2 * x.sum(0)).tolist()] * 4

@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 NO_BACKWARD = "no backward pass ran: the model returned no floating-point tensor that needs a gradient"
 NOTHING = nullcontext()
+# What DistributedDataParallel notes of the first step of a static graph, after which its reducer in C++ is in
+# another state.
+STATIC = "_static_graph_delay_allreduce_enqueued"
 
 
 def run_once(
@@ -122,7 +125,10 @@ def run_once(
         if timed is not None and run.model is not None:
             run.model.time_by(timed.model())
     finally:
+        ran = {} if dry else {m: vars(m)[STATIC] for _, m in modules(root) if STATIC in vars(m)}
         _restore(given, snapshot, watch, run, put_back)
+        for module, value in ran.items():
+            vars(module)[STATIC] = value
     run.note_left()
     return run
 

@@ -462,9 +462,8 @@ static lam_status unused_work(search *s, lam_error *e) {
 /* -- parameters ---------------------------------------------------------------------------------- */
 
 static const char *place_of_op(const search *s, int32_t op) {
-    int32_t call = s->m->ops[op].call;
-    const char *path = call >= 0 ? s->m->places[s->m->events[call].place].path : "";
-    return *path ? path : "the model's own work";
+    const int32_t call = s->m->ops[op].call, place = call >= 0 ? s->m->events[call].place : 0;
+    return place > 0 ? s->m->places[place].path : "the model's own work";
 }
 
 /* A number that the program reads is read by an operator inside the one that it calls. */
@@ -558,7 +557,8 @@ static void say_cut(const search *s, cut c, char *text, size_t size) {
     snprintf(text, size, "%.80s in %.100s %s", s->m->ops[op].sig->name, place_of_op(s, op), what);
 }
 
-static void why_not(search *s, int32_t tensor, bool called, int32_t *looked, char *text, size_t size) {
+/* True if what ends its gradients was found. */
+static bool why_not(search *s, int32_t tensor, bool called, int32_t *looked, char *text, size_t size) {
     cut c = no_cut;
     uint8_t read = s->read[tensor];
     if (!(read & READ) || (!called && only_moved(s, tensor)))
@@ -569,6 +569,7 @@ static void why_not(search *s, int32_t tensor, bool called, int32_t *looked, cha
         say_cut(s, c, text, size);
     else
         snprintf(text, size, "no gradient of an output of the model leads to it");
+    return c.way != CUT_UNKNOWN;
 }
 
 /* A backward pass was run, and by the graph it should have brought a gradient. */
@@ -592,12 +593,11 @@ typedef struct owners {
 static void find_owners(const search *s, owners *all) {
     for (int32_t i = 0; i < s->m->n_modules; i++) {
         const lam_module *mod = &s->m->modules[i];
-        bool opaque = is_opaque(s, mod);
         for (int32_t k = 0; k < mod->n_owned; k++) {
             owners *o = &all[mod->owned[k].tensor];
             o->parameter = o->parameter || !mod->owned[k].is_buffer;
             o->called = o->called || mod->n_calls > 0;
-            o->opaque = o->opaque || opaque || lmi_only_elsewhere(mod);
+            o->opaque = o->opaque || is_opaque(s, mod) || lmi_only_elsewhere(mod);
         }
     }
 }
@@ -621,12 +621,12 @@ static lam_status no_gradient(search *s, lam_error *e) {
         char text[256] = LMI_WHY_FROZEN;
         if (!all[t].parameter || gets_one(s, t)) continue;
         if (m->tensors[t].requires_grad) {
-            /* What a tensor wraps may have been read in its place. */
-            bool unseen = m->tensors[t].wraps && !(s->read[t] & READ_WITHIN);
+            /* What a tensor wraps may have been read in its place, or passed on without an operator. */
+            bool wraps = m->tensors[t].wraps, unseen = wraps && !(s->read[t] & READ_WITHIN);
             bool hidden = all[t].opaque && !(m->tensors[t].gradient < 0 && s->read[t] & READ_LIVE);
             bool explained = s->known && any && !hidden && !unseen && !(s->read[t] & READ_PASSES);
-            if (!explained && m->tensors[t].gradient == 0) continue;
-            if (explained) why_not(s, t, all[t].called, &looked, text, sizeof text);
+            bool ended = explained && why_not(s, t, all[t].called, &looked, text, sizeof text);
+            if (!(wraps ? ended : explained) && m->tensors[t].gradient == 0) continue;
             if (!explained) none_came(s, t, &looked, text, sizeof text);
         }
         LAM_TRY(find(s, &s->g->no_gradient, s->g->tensor_name[t], text, e));
