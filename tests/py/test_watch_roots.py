@@ -16,7 +16,7 @@ from contextlib import closing
 import pytest
 import torch
 import torch.distributed
-from conftest import environment, needs_recordings
+from conftest import environment, needs_recordings, why_no_fit
 from torch import nn
 from torch.nn.utils import parametrize
 from torch.utils.checkpoint import checkpoint
@@ -675,3 +675,33 @@ def test_two_models_that_take_turns_keep_their_steps(tmp_path):
         "Inner train": {"": STEPS, "layer": STEPS},
         "Inner 2 train": {"": 2 * STEPS, "layer": 2 * STEPS},
     }
+
+
+APART = {
+    "forward": lambda net: lamina.inspect(net, x()),
+    "backward": lambda net: lamina.inspect(net, x(), backward=True),
+    "time": lambda net: lamina.inspect(net, x(), time=True, warmup=1, repeats=2),
+    "memory and health": lambda net: lamina.inspect(net, x(), memory=True, health=True),
+    "fit": lambda net: lamina.fit(net, x()),
+}
+
+
+@observed
+@pytest.mark.parametrize("measures", [{}, {"memory": True}])
+@pytest.mark.parametrize("how", [how for how in APART if how != "fit" or why_no_fit() is None])
+def test_what_inspect_runs_is_no_step(tmp_path, how, measures):
+    model, work = Wrap(), []
+
+    def step():
+        APART[how](model)  # the first time no step is open, and then one is
+        model(x()).sum().backward()
+        work.append(APART[how](model))
+
+    calls, again = recorded(tmp_path, model, step, **measures)
+    assert (calls, again) == ({"Wrap train": ONCE}, set())
+    [counted] = {flops for (flops,) in rows(tmp_path / "run.lamina", "SELECT flops FROM work")}
+    with lamina.capture(model) as watch:
+        model(x()).sum().backward()
+    report = watch.report()
+    assert counted == 2 * (report.macs + report.backward.macs)
+    assert lamina.inspect(model, x()).macs == report.macs

@@ -12,6 +12,8 @@
 static int resting; /* above 0: the entry stays in place between captures (lmx_rest) */
 static bool hidden; /* the entry is taken out while the compiler works */
 unsigned long lmx_compiler_thread;
+int lmx_all_aside;
+__thread int lmx_runs_aside;
 
 /* Counts compiled code in the calls of a recorded step, once there may be such code. */
 static void count_regions(lmx_capture *c) {
@@ -101,13 +103,24 @@ PyObject *lmx_rest(PyObject *module, PyObject *wanted) {
     Py_RETURN_NONE;
 }
 
-/* Captures of steps ignore what the compiler runs on this thread, and then count what it made. */
-static void pause_captures(bool works) {
+/* Captures of steps ignore what the compiler runs on this thread, and then count what it made. They ignore
+ * the runs of inspect too. */
+static void pause_captures(bool works, bool compiles) {
     for (lmx_capture *c = lmx_first_open; c; c = c->next) {
-        if (!c->compiled.recorded || c->threads.owner != lmx_compiler_thread) continue;
-        c->watched.paused = works;
-        if (!works) count_regions(c);
+        if (!c->compiled.recorded || c->threads.owner != PyThread_get_thread_ident()) continue;
+        c->watched.paused = works || lmx_runs_aside;
+        if (!works && compiles) count_regions(c);
     }
+}
+
+PyObject *lmx_aside(PyObject *module, PyObject *works) {
+    (void)module;
+    const int now = PyObject_IsTrue(works);
+    if (now < 0) return NULL;
+    lmx_all_aside += now ? 1 : -1;
+    lmx_runs_aside += now ? 1 : -1;
+    if (lmx_runs_aside == now) pause_captures(now, false);
+    Py_RETURN_NONE;
 }
 
 PyObject *lmx_compiling(PyObject *module, PyObject *works) {
@@ -115,7 +128,7 @@ PyObject *lmx_compiling(PyObject *module, PyObject *works) {
     const int now = PyObject_IsTrue(works);
     if (now < 0) return NULL;
     if (now) lmx_compiler_thread = PyThread_get_thread_ident();
-    pause_captures(now);
+    pause_captures(now, true);
     if (!now) lmx_compiler_thread = 0;
     if (now && resting && lmx_entry_shows()) {
         lmx_entry_remove(st);

@@ -16,6 +16,9 @@ PyObject *lmx_in_place(PyObject *module, PyObject *unused); /* in_place(): true 
 /* compiling(True): torch's compiler begins to work on this thread. compiling(False): it has ended. Between
  * these it traces nothing of lamina's, and the captures of recorded steps ignore what it runs. */
 PyObject *lmx_compiling(PyObject *module, PyObject *works);
+/* aside(True): inspect begins to run a model on this thread; its calls are no steps. aside(False): it has
+ * ended. */
+PyObject *lmx_aside(PyObject *module, PyObject *works);
 /* find(finder): while the redirection stays, `finder` is called before each module that is called outside any
  * other; it returns None, or a function to call instead. find(None) ends that. */
 PyObject *lmx_find_roots(PyObject *module, PyObject *finder);
@@ -30,6 +33,9 @@ extern PyObject *lmx_root_finder;
 /* Call it when the open captures, the finder or the roots have changed. */
 void lmx_limit_calls(void);
 extern unsigned long lmx_compiler_thread; /* the one on which torch's compiler works; 0: none (attach.c) */
+/* The runs of inspect on all threads, which is faster to read, and on this one: their calls are no steps. */
+extern int lmx_all_aside;
+extern __thread int lmx_runs_aside;
 /* last_words(what): a signal that ends the process is told in one line, which begins with `what` and names
  * the layer that runs. end_at_interrupt(milliseconds): the process ends so long after a Ctrl-C, whatever it
  * does. None ends either; both return whether they are on (signals.c). */

@@ -192,14 +192,16 @@ static PyObject *call_outermost(lmx_slot *s, PyObject *self, PyObject *const *ar
     return result;
 }
 
-/* True on the thread on which torch's compiler works: it may run layers on tensors without values. */
-static bool is_compiling(void) {
-    return lmx_compiler_thread && lmx_compiler_thread == PyThread_get_thread_ident();
+/* True on the thread on which torch's compiler works, which may run layers on tensors without values, and on
+ * one on which inspect runs a model: such calls are no steps. */
+LMX_OFTEN static bool is_aside(void) {
+    return (lmx_all_aside && lmx_runs_aside) ||
+           (lmx_compiler_thread && lmx_compiler_thread == PyThread_get_thread_ident());
 }
 
 LMX_OFTEN static PyObject *call_module(lmx_slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
                                        PyObject *names) {
-    if (s != lmx_entry || is_compiling()) return call_captured(s, self, args, n, names);
+    if (s != lmx_entry || is_aside()) return call_captured(s, self, args, n, names);
     if (lmx_root_finder && !within_root) return call_outermost(s, self, args, n, names);
     return call_counted(s, self, args, n, names);
 }
@@ -217,7 +219,7 @@ static PyObject *call_own(const lmx_detour *d, PyObject *const *args, Py_ssize_t
     lmx_slot own = {d->copy, d->function, true, true};
     PyObject *copy = d->copy;
     Py_INCREF(copy);
-    PyObject *result = n && root_of(args[0]) && !is_compiling()
+    PyObject *result = n && root_of(args[0]) && !is_aside()
                            ? call_counted(&own, args[0], args + 1, n - 1, names)
                            : lmx_vectorcall(copy, args, (size_t)n, names);
     Py_DECREF(copy);

@@ -211,7 +211,11 @@ def _modes(grad: bool, *, real: bool, unfused: bool) -> Iterator[None]:
     torch = sys.modules["torch"]
     outer = torch.inference_mode(mode=False) if real else NOTHING
     with outer, torch.set_grad_enabled(grad), _no_fast_path() if unfused else NOTHING:
-        yield
+        _lamina.aside(True)  # noqa: FBT003 - it is no step of a recording
+        try:
+            yield
+        finally:
+            _lamina.aside(False)  # noqa: FBT003
 
 
 @contextmanager
