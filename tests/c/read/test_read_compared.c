@@ -594,9 +594,13 @@ static void no_allocation_is_needed(void **state) {
     mkdir("sweep", 0777);
     save_safetensors("sweep/one.st",
                      "l.qweight I32 8,32 1024; l.scales F16 2,32 128; l.g_idx I32 64 256; n.w F32 1 4; "
-                     "layers.0.self_attn.q_proj.weight F32 8,32 1024");
+                     "layers.0.self_attn.q_proj.weight F32 8,32 1024; f.x F4 4 2; p.qweight I32 8,32 1024; "
+                     "p.scales F16 2,32 128; p.g_idx I32 64 256");
     save_words("sweep/index.json", "{\"weight_map\":{\"l.qweight\":\"one.st\"}}");
-    save_safetensors("sweep.st", "l.weight F32 32,64 8192; m.w F32 1 4; n.x F4 4 2");
+    save_safetensors(
+        "sweep.st",
+        "l.weight F32 32,64 8192; m.w F32 1 4; n.x F4 4 2; f.x F32 4 16; p.qweight I32 8,32 1024; "
+        "p.scales F16 2,32 128; p.g_idx I32 64 256; q.qweight I32 8,32 1024; q.scales F16 2,32 128");
     save_q8("sweep.gguf", "blk.0.attn_q.weight", 8, 2, now);
     oom_sweep_parts(compare_once, (void *)"sweep.st");
     oom_sweep_parts(compare_once, (void *)"sweep.gguf");

@@ -316,6 +316,23 @@ static void what_is_given_fills_what_the_file_leaves_open(void **state) {
     values.type = LMI_ONNX_FLOAT;
     assert_string_equal(with("in x f 24\nin s l 2\nReshape y <- x,s", &values, 1),
                         "refused: input 's' has another element type in the file");
+    /* an initialiser may be given by its name, and is not the next input */
+    lmi_onnx_given_input weight = {.name = "w", .ndim = 2, .sizes = sizes};
+    assert_string_equal(with("const w f 1,3 1,2,3\nin w f ?,3\nin x f ?,3\nAdd y <- x,w", &unnamed, 1),
+                        "f 8,3");
+    assert_string_equal(with("const w f *  -\nin w f ?,3\nRelu y <- w", &weight, 1), "f 8,3");
+    assert_string_equal(with("const w f 3 1,2,3\nin w f 3\nRelu y <- w", &wrong, 1),
+                        "refused: the model has no input 'z'; its inputs: none");
+    lmi_onnx_given_input partly = {.name = "x",
+                                   .ndim = 2,
+                                   .sizes = (int64_t[]){-1, 3},
+                                   .type = LMI_ONNX_FLOAT};
+    assert_string_equal(with("in x ? 7,?\nRelu y <- x", &partly, 1), "f 7,3");
+    assert_string_equal(with("in x f *\nRelu y <- x", &partly, 1), "f ?,3");
+    const lmi_onnx_symbol none = {"q", 5};
+    assert_string_equal(inferred("in x f *\nRelu y <- x",
+                                 &(lmi_onnx_given){.n_symbols = 1, .symbols = &none}),
+                        "refused: the model names no size 'q'; it names none at all");
     lmi_onnx_given_input many[] = {{.ndim = -1}, {.ndim = -1}};
     assert_string_equal(with("in x f 24\nRelu y <- x", many, 2),
                         "refused: input 2 is given, but the model has 1");

@@ -482,6 +482,42 @@ static void open_sizes_are_told_once(void **state) {
     lam_model_free(m);
 }
 
+/* Other values are in the range for which the program was exported; without two of them nothing is told. */
+static void sizes_grow_within_their_range(void **state) {
+    (void)state;
+    static const lam_read_options grow = {.growth = true};
+    static const struct {
+        const char *value, *range;
+        lam_grows how;
+    } all[] = {
+        {"5", "\"min_val\":5,\"max_val\":7", LAM_GROWS_LINEAR},
+        {"5", "\"min_val\":2,\"max_val\":5", LAM_GROWS_LINEAR},
+        {"5", "\"min_val\":5,\"max_val\":6", LAM_GROWS_UNKNOWN},
+        {"5", "\"min_val\":5,\"max_val\":5", LAM_GROWS_UNKNOWN},
+        {"1", "\"min_val\":0", LAM_GROWS_LINEAR},
+        {"2", "\"min_val\":1,\"max_val\":4", LAM_GROWS_LINEAR},
+        {"null", "\"min_val\":0,\"max_val\":9", LAM_GROWS_LINEAR},
+        {"null", "\"min_val\":3,\"max_val\":9", LAM_GROWS_LINEAR},
+        {"null", "\"min_val\":0,\"max_val\":1", LAM_GROWS_UNKNOWN},
+        {"4611686018427387904", "\"min_val\":0", LAM_GROWS_UNKNOWN},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char tensors[128], rest[128];
+        lam_model *m = NULL;
+        snprintf(tensors, sizeof tensors, "x s0=%s y s0=%s", all[i].value, all[i].value);
+        snprintf(rest, sizeof rest, ",\"range_constraints\":{\"s1\":{},\"s0\":{%s}}", all[i].range);
+        save_program("range.pt2", &(program){.nodes = "relu x -> y", .tensors = tensors, .rest = rest});
+        last = (lam_error){.at = -1};
+        if (lam_read(&m, "range.pt2", &grow, &last) != LAM_OK) fail_msg("%s", last.text);
+        lam_costs *c = costs_of(m);
+        const lam_growth *g = lam_costs_growth(c, 0);
+        if ((g ? g->metric[LAM_FLOPS].how : LAM_GROWS_UNKNOWN) != all[i].how)
+            fail_msg("%s in %s", all[i].value, all[i].range);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
 /* -- damage ---------------------------------------------------------------------------------------------- */
 
 #define INNER(rest) "{\"as_graph\":{\"name\":\"g\",\"graph\":{\"nodes\":[]," rest "}}}"
@@ -548,6 +584,7 @@ int main(void) {
         cmocka_unit_test(a_size_is_set_within_its_range),
         cmocka_unit_test(a_program_of_fixed_sizes_says_so),
         cmocka_unit_test(open_sizes_are_told_once),
+        cmocka_unit_test(sizes_grow_within_their_range),
         cmocka_unit_test(damaged_graphs_are_refused_with_the_place),
         cmocka_unit_test(no_allocation_is_needed),
     };

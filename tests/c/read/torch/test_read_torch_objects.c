@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Objects in checkpoints of torch: their classes, and those that are at several places. */
+#include "kit/pickled.h"
+
+static const pk_view six = {"FloatStorage", "0", 6, 0, 2, {2, 3}, {3, 1}};
+
+static int64_t params_of(const lam_model *m) {
+    lam_costs *c = costs_of(m);
+    const int64_t n = lam_costs_params(c).params.n;
+    lam_costs_free(c);
+    return n;
+}
+
+static void read_once(void *path, bool *ok) {
+    lam_model *m = NULL;
+    lam_error e = {.at = -1};
+    *ok = oom_check(lam_read(&m, path, NULL, &e), &e);
+    lam_model_free(m);
+}
+
+/* Ways in which a pickle makes an object of a class: it, copyreg's function, and what torch kept of modules
+ * with their source; its state may have slots beside it. */
+enum { NEW, RECONSTRUCTED, KEPT, WITH_SLOTS, N_WAYS };
+
+static void put_object(lmi_buf *b, int way, const char *module, const char *name) {
+    if (way == RECONSTRUCTED) {
+        pk_global(b, "copyreg", "_reconstructor");
+        lmi_putc(b, '(');
+        pk_global(b, module, name);
+        pk_global(b, "builtins", "object");
+        lmi_put(b, "NtR");
+    } else if (way == KEPT) {
+        lmi_putc(b, '(');
+        pk_text(b, "module");
+        pk_global(b, module, name);
+        pk_text(b, "net.py");
+        pk_text(b, "class Own: pass");
+        lmi_put(b, "tQ)R");
+    } else {
+        pk_global(b, module, name);
+        lmi_put(b, ")\x81");
+    }
+    lmi_put(b, way == WITH_SLOTS ? "(}(" : "}(");
+    pk_text(b, "_parameters");
+    lmi_put(b, "}(");
+    pk_text(b, "weight");
+    pk_tensor(b, &six);
+    lmi_put(b, "u");
+    pk_text(b, "_modules");
+    lmi_put(b, way == WITH_SLOTS ? "}uNtb" : "}ub");
+}
+
+static void classes_are_found_however_an_object_was_made(void **state) {
+    (void)state;
+    static const size_t bytes[] = {24};
+    static const struct {
+        const char *module, *name, *path;
+    } all[] = {{"net", "Own", "net.Own"},
+               {"__torch__.net.___torch_mangle_3.deep", "Own", "net.deep.Own"},
+               {"__torch__.___torch_mangle_7", "Own", "Own"},
+               {"__torch__", "Own", "Own"}};
+    for (int way = 0; way < N_WAYS; way++)
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+            lmi_buf b = pk_begin();
+            put_object(&b, way, all[i].module, all[i].name);
+            lmi_put(&b, ".");
+            save_zip("object.pt", &b, 1, bytes);
+            lam_model *m = opened("object.pt");
+            assert_string_equal(lam_model_module(m, 0)->type, "Own");
+            assert_string_equal(lam_model_module(m, 0)->type_path, all[i].path);
+            assert_int_equal(params_of(m), 6);
+            lam_model_free(m);
+        }
+}
+
+/* An object at several places is shown at the first; without modules its tensors are its own. */
+static void objects_at_several_places_are_told(void **state) {
+    (void)state;
+    static const size_t bytes[] = {24};
+    for (int places = 2; places <= 3; places++) {
+        lmi_buf b = pk_begin();
+        lmi_put(&b, "}(");
+        pk_text(&b, "first");
+        put_object(&b, NEW, "net", "Own");
+        lmi_put(&b, "q\x05");
+        for (int k = 1; k < places; k++) {
+            char name[16];
+            snprintf(name, sizeof name, "again%d", k);
+            pk_text(&b, name);
+            lmi_put(&b, "h\x05");
+        }
+        lmi_put(&b, "u.");
+        save_zip("again.pt", &b, 1, bytes);
+        lam_model *m = opened("again.pt");
+        assert_int_equal(params_of(m), 6);
+        bool told = false;
+        for (int32_t i = 0; i < lam_model_n_notes(m); i++)
+            told = told || strstr(lam_model_note(m, i),
+                                  places == 2 ? "1 object at several places is shown at the first"
+                                              : "2 objects at several places are shown");
+        assert_true(told);
+        lam_model_free(m);
+    }
+    oom_sweep_parts(read_once, (void *)"again.pt");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(classes_are_found_however_an_object_was_made),
+        cmocka_unit_test(objects_at_several_places_are_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
