@@ -161,6 +161,7 @@ typedef struct lam_op_arg {
     int32_t device;   /* c10 device type number, -1 unknown */
     int32_t ndim;     /* -1: shape unknown */
     int32_t shares;   /* output only, of a result: the last entry of `in` with the same memory, -1 none */
+    int32_t before;   /* output only, of an argument: the tensors before it in `in` */
     lam_value value;  /* a scalar or a list of integers; LAM_NONE for None. Not for tensors */
     const int64_t *sizes; /* copied */
     /* Input only: identities (addresses) of a tensor's memory, which its views share, and of the tensor

@@ -59,8 +59,9 @@ static lam_status become_python(const process *p, lam_error *e) {
 static lam_status live(void *self, const lam_live *what, lam_model **out, lam_error *e) {
     (void)out;
     if (!strchr(what->target, ':'))
-        return lmi_fail(e, LAM_USAGE, what->target,
-                        "it is neither a file nor a model, which is named as MODULE:NAME or FILE.py:NAME");
+        return lmi_fail(
+            e, LAM_USAGE, what->target,
+            "it is no file that lamina reads, and no model: these are named as MODULE:NAME or FILE.py:NAME");
     return become_python(self, e);
 }
 

@@ -598,9 +598,7 @@ const lmi_edge *lmi_model_edge(const lam_model *m, int32_t op, int32_t in) {
     const lam_op *o = lam_model_op(m, op);
     if (!o || in < 0 || in >= o->sig->n_in || !o->sig->in[in].is_tensor) return NULL;
     if (!m->edges && lam_model_find_sources(m, NULL) != LAM_OK) return NULL;
-    const lmi_edge *edge = m->edges + o->ties_;
-    for (int32_t i = 0; i < in; i++) edge += o->sig->in[i].is_tensor;
-    return edge;
+    return m->edges + o->ties_ + o->sig->in[in].before;
 }
 
 const lmi_edge *lmi_model_out_edge(const lam_model *m, int32_t event, int32_t out) {

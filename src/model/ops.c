@@ -221,7 +221,11 @@ static lam_status make(lam_builder *b, const lmi_op_name *name, const lam_op_inf
                       .n_out = o->n_out,
                       .in = args,
                       .out = args + o->n_in};
-    for (int32_t i = 0; i < o->n_in; i++) LAM_TRY(copy_arg(b, &o->in[i], -1, name->name, args++, e));
+    for (int32_t i = 0, tensors = 0; i < o->n_in; i++, args++) {
+        LAM_TRY(copy_arg(b, &o->in[i], -1, name->name, args, e));
+        args->before = tensors;
+        tensors += args->is_tensor;
+    }
     for (int32_t i = 0; i < o->n_out; i++)
         LAM_TRY(copy_arg(b, &o->out[i], shared(b, i), name->name, args++, e));
     for (int32_t i = 0; i < (int32_t)n; i++) s->n_tensors += s->in[i].is_tensor;

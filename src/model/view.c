@@ -156,9 +156,7 @@ static bool follow(lmi_place *p, const lam_op_sig *s, const lam_op_arg *in, int3
 }
 
 static const lmi_edge *edge_at(const lmi_edge *edges, const lam_op *o, int32_t in) {
-    const lmi_edge *edge = edges + o->ties_;
-    for (int32_t i = 0; i < in; i++) edge += o->sig->in[i].is_tensor;
-    return edge;
+    return edges + o->ties_ + o->sig->in[in].before;
 }
 
 /* The operator that names the view which an operator made: for as_strided, the view around it that returned

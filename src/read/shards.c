@@ -166,6 +166,7 @@ lam_status lmi_add_config(lmi_tensors *t, const char *path, lam_error *e) {
 typedef struct held {
     char *name[LMI_FOLDER];
     int32_t n[LMI_FOLDER];
+    bool sharded; /* it has the description that torch.distributed.checkpoint writes */
 } held;
 
 static lam_status look_at(held *h, const char *folder, const char *name, lam_error *e) {
@@ -198,7 +199,10 @@ static lam_status look_through(held *h, const char *folder, DIR *dir, lam_error 
     lam_status s = LAM_OK;
     int n = 0;
     for (struct dirent *at; s == LAM_OK && n < MOST_FILES && (at = readdir(dir)) != NULL; n++)
-        if (at->d_name[0] != '.') s = look_at(h, folder, at->d_name, e);
+        if (strcmp(at->d_name, ".metadata") == 0)
+            h->sharded = true;
+        else if (at->d_name[0] != '.')
+            s = look_at(h, folder, at->d_name, e);
     return s;
 }
 
@@ -214,6 +218,12 @@ lam_status lmi_in_folder(const char *folder, char **out, lam_error *e) {
     closedir(dir);
     for (size_t i = 0; i < sizeof order / sizeof *order && !found; i++)
         if (h.n[order[i]]) found = order[i];
+    if (s == LAM_OK && h.sharded)
+        s = lmi_fail(e, LAM_UNSUPPORTED, folder,
+                     "it is a checkpoint of torch.distributed.checkpoint, whose pieces are not read; "
+                     "`python -m torch.distributed.checkpoint.format_utils dcp_to_torch %s FILE` writes it "
+                     "as one file",
+                     folder);
     if (s == LAM_OK && !found)
         s = lmi_fail(e, LAM_FAILED, folder, "the folder has no model file that lamina reads");
     if (s == LAM_OK && h.n[found] > 1)

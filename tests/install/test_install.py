@@ -195,7 +195,7 @@ def test_a_name_without_a_colon_needs_no_python(prefix: Path) -> None:
     for words in (("show", "no-file"), ("why", "no-file", "."), ("diff", FILES / "state.pt", "no-file")):
         code, _, said = lamina(prefix, *words)
         assert code == 2
-        assert "no-file: it is neither a file nor a model" in said
+        assert "no-file: it is no file that lamina reads, and no model" in said
     assert "could not be started" in lamina(prefix, "show", "net.py:Net")[2]
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 import lamina
+from lamina._base.errors import UnsupportedError
 from lamina._command.cli import main
 
 NAMES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64"}
@@ -130,6 +131,24 @@ def test_scripted_modules_have_their_tree(tmp_path, net):
     assert report.params == sum(p.numel() for p in net.parameters())
     assert [row.type for row in report.rows][1:] == [type(m).__name__ for m in net]
     assert main(["scan", str(tmp_path / "net.pt")]) == 0
+
+
+def test_weights_of_a_frozen_module_are_constants(tmp_path, net):
+    torch.jit.freeze(torch.jit.script(net.eval())).save(str(tmp_path / "net.pt"))
+    report = lamina.read(tmp_path / "net.pt", health=True)
+    conv, linear = net[0], net[4]  # the normalisation is folded into the convolution
+    assert (
+        report.params == conv.weight.numel() + conv.out_channels + linear.weight.numel() + linear.out_features
+    )
+    assert any("constants of its program" in note for note in report.notes)
+
+
+def test_a_sharded_checkpoint_of_torch_says_what_it_is(tmp_path, net):
+    checkpoint = pytest.importorskip("torch.distributed.checkpoint")
+    checkpoint.save({"model": net.state_dict()}, checkpoint_id=tmp_path / "run", no_dist=True)
+    with pytest.raises(UnsupportedError, match="whose pieces are not read") as refused:
+        lamina.read(tmp_path / "run")
+    assert "dcp_to_torch" in str(refused.value)
 
 
 class Attack:

@@ -332,14 +332,11 @@ static int64_t symbol_of(lmi_pt2 *p, uint32_t tensor, int64_t axis) {
     return -1;
 }
 
-/* The name of the i-th input of the program that is a tensor; NULL past the last one. */
-static const char *input_at(const lmi_pt2 *p, int32_t i) {
-    const lmi_json *j = &p->j;
-    LMI_JSON_EACH(j, lmi_json_get(j, p->signature, "input_specs"), spec) {
-        const char *name = lmi_json_as_text(j, lmi_json_find(j, spec, "user_input.arg.as_tensor.name"));
-        if (name && i-- == 0) return name;
-    }
-    return NULL;
+static uint32_t inputs_of(const lmi_pt2 *p) { return lmi_json_get(&p->j, p->signature, "input_specs"); }
+
+/* The name of an input of the program that is a tensor, else NULL. */
+static const char *input_of(const lmi_pt2 *p, uint32_t spec) {
+    return lmi_json_as_text(&p->j, lmi_json_find(&p->j, spec, "user_input.arg.as_tensor.name"));
 }
 
 /* The symbol of a name that was given: that of an axis of an input, of the first axes of all, or itself. */
@@ -347,9 +344,10 @@ static int64_t find_symbol(lmi_pt2 *p, const char *name) {
     const lmi_json *j = &p->j;
     const uint32_t values = lmi_json_get(j, p->graph, "tensor_values");
     const int64_t known = lmi_map_get(&p->hints, name);
-    const char *input;
     if (known >= 0) return known;
-    for (int32_t i = 0; (input = input_at(p, i)); i++) {
+    LMI_JSON_EACH(j, inputs_of(p), spec) {
+        const char *input = input_of(p, spec);
+        if (!input) continue;
         const size_t n = strlen(input);
         const bool axis = strncmp(name, input, n) == 0 && name[n] == '.' && name[n + 1] &&
                           !name[n + 1 + strspn(name + n + 1, "0123456789")];
@@ -363,13 +361,14 @@ static int64_t find_symbol(lmi_pt2 *p, const char *name) {
 
 static lam_status no_such_size(lmi_pt2 *p, const char *name) {
     lmi_buf known;
-    const char *input;
     lmi_buf_init(&known);
     const uint32_t values = lmi_json_get(&p->j, p->graph, "tensor_values");
-    for (int32_t i = 0; (input = input_at(p, i)); i++)
-        for (int64_t axis = 0; axis < MOST_AXES; axis++)
+    LMI_JSON_EACH(&p->j, inputs_of(p), spec) {
+        const char *input = input_of(p, spec);
+        for (int64_t axis = 0; input && axis < MOST_AXES; axis++)
             if (symbol_of(p, lmi_json_get(&p->j, values, input), axis) >= 0)
                 lmi_putf(&known, "%s%s.%d", known.n ? ", " : "", input, (int)axis);
+    }
     lam_status s = lmi_buf_status(&known, p->e);
     if (s == LAM_OK)
         s = lmi_fail(p->e, LAM_USAGE, p->of->name,
@@ -433,9 +432,11 @@ lam_status lmi_pt2_open_sizes(lmi_pt2 *p, lam_model *m) {
     const uint32_t values = lmi_json_get(&p->j, p->graph, "tensor_values");
     const int64_t batch = find_symbol(p, "batch");
     int64_t seen[MOST_SIZES];
-    const char *input;
+    int32_t n_inputs = 0;
     if (p->decided) return LAM_OK; /* what runs at other sizes is other work */
-    for (int32_t i = 0; i < MOST_INPUTS && (input = input_at(p, i)); i++) {
+    LMI_JSON_EACH(&p->j, inputs_of(p), spec) {
+        const char *input = input_of(p, spec);
+        if (!input || ++n_inputs > MOST_INPUTS) continue;
         const uint32_t tensor = lmi_json_get(&p->j, values, input);
         for (int64_t axis = 0; axis < MOST_AXES; axis++) {
             const int64_t symbol = symbol_of(p, tensor, axis);

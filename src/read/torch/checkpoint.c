@@ -84,26 +84,42 @@ static lam_status find_order(const lmi_zip *z, size_t folder, bool *turned, lam_
 
 /* -- zip files ------------------------------------------------------------------------------------------- */
 
-static lam_status read_whole(lmi_tensors *t, const lmi_zip *z, const lmi_bytes *of, lam_error *e) {
-    size_t folder, n = 0;
+static lam_status read_pickle(lmi_tensors *t, const lmi_zip_entry *entry, lmi_storages *in, lam_error *e) {
+    size_t n = 0;
     lmi_pickle p;
     char *all = NULL;
     lmi_bytes part;
-    const lmi_zip_entry *entry = lmi_torch_pickle(z, &folder);
-    if (!entry) return lmi_fail(e, LAM_SYNTAX, of->name, "it is a zip file without a data.pkl in its folder");
     if (entry->deflated) {
-        LAM_TRY(lmi_zip_all(z, entry, LEAST_PICKLE + 4 * of->size, &all, &n, e));
+        LAM_TRY(lmi_zip_all(in->zip, entry, LEAST_PICKLE + 4 * in->of->size, &all, &n, e));
         part = lmi_bytes_of(all, n, entry->name);
     } else {
-        LAM_TRY(lmi_zip_part(z, entry, &part, e));
+        LAM_TRY(lmi_zip_part(in->zip, entry, &part, e));
     }
-    lmi_storages in = {.zip = z, .folder = folder, .folder_name = z->entry[0].name, .of = of};
     lam_status s = lmi_pickle_read(&p, &part, 0, e);
-    if (s == LAM_OK && t->keep) s = find_order(z, folder, &in.turned, e);
-    if (s == LAM_OK) s = lmi_torch_walk(t, &p, &in, e);
+    if (s == LAM_OK && t->keep) s = find_order(in->zip, in->folder, &in->turned, e);
+    if (s == LAM_OK) s = lmi_torch_walk(t, &p, in, e);
     lmi_pickle_free(&p);
     free(all);
     return s;
+}
+
+static lam_status read_whole(lmi_tensors *t, const lmi_zip *z, const lmi_bytes *of, lam_error *e) {
+    size_t folder;
+    char path[512];
+    const lmi_zip_entry *entry = lmi_torch_pickle(z, &folder);
+    if (!entry) return lmi_fail(e, LAM_SYNTAX, of->name, "it is a zip file without a data.pkl in its folder");
+    lmi_storages in = {
+        .zip = z, .folder = folder, .folder_name = z->entry[0].name, .storages = "data", .of = of};
+    LAM_TRY(read_pickle(t, entry, &in, e));
+    snprintf(path, sizeof path, "%.*s/constants.pkl", (int)folder, in.folder_name);
+    entry = lmi_zip_find(z, path);
+    if (lmi_tensors_n(t) || !entry) return LAM_OK;
+    in.storages = "constants";
+    LAM_TRY(read_pickle(t, entry, &in, e));
+    return lmi_tensors_n(t) ? lmi_tensors_note(t, e,
+                                               "its weights are constants of its program, as "
+                                               "torch.jit.freeze makes them: their names are numbers")
+                            : LAM_OK;
 }
 
 static lam_status read_zip(lmi_tensors *t, const lmi_bytes *of, lam_error *e) {

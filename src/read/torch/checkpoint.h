@@ -33,6 +33,7 @@ typedef struct lmi_storages {
     const lmi_zip *zip; /* NULL: legacy */
     size_t folder;
     const char *folder_name;
+    const char *storages; /* the folder in it that has them */
     const lmi_bytes *of;
     lmi_map elements; /* legacy: of a storage's name the elements that it has there */
     lmi_map places;   /* legacy: and the byte that they begin at */

@@ -97,8 +97,8 @@ static lam_status check_storage(const rebuilding *r, storage *s, int64_t bytes) 
         return there >= s->elements ? LAM_OK
                                     : bad(r, "is in a storage that the file does not have whole:", s->name);
     }
-    const int n =
-        snprintf(name, sizeof name, "%.*s/data/%s", (int)r->in->folder, r->in->folder_name, s->name);
+    const int n = snprintf(name, sizeof name, "%.*s/%s/%s", (int)r->in->folder, r->in->folder_name,
+                           r->in->storages, s->name);
     const lmi_zip_entry *entry = n > 0 && (size_t)n < sizeof name ? lmi_zip_find(r->in->zip, name) : NULL;
     if (!entry) return bad(r, "is in a storage that the file does not have:", s->name);
     if (entry->size < (uint64_t)bytes) return bad(r, "is in a storage whose entry is too short:", name);

@@ -68,6 +68,9 @@ static void read_back(void **state) {
     assert_int_equal(a->t0_ns, 5);
     assert_int_equal(a->t1_ns, 9);
     assert_int_equal(a->sig->n_in, 6);
+    for (int32_t i = 0, tensors = 0; i < a->sig->n_in; tensors += a->sig->in[i++].is_tensor)
+        assert_int_equal(a->sig->in[i].before, tensors);
+    assert_true(a->sig->in[5].before > 0);
     assert_int_equal(a->sig->in[0].value.type, LAM_NONE);
     assert_int_equal(a->sig->in[1].sizes[1], 4);
     assert_int_equal(a->sig->in[1].storage, 0); /* told by lam_model_source and its like */
