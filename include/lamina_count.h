@@ -120,6 +120,12 @@ typedef struct lam_cost_options {
     bool totals_only; /* computes totals alone; lam_costs_settle adds rows, parameters and sentences */
 } lam_cost_options;
 
+/* What a row costs beside the forward. Rows of a model without a known backward share one. */
+typedef struct lam_row_phases {
+    lam_count backward[LAM_N_METRICS], recompute[LAM_N_METRICS]; /* of the row alone */
+    lam_count total_backward[LAM_N_METRICS], total_recompute[LAM_N_METRICS]; /* with every row below it */
+} lam_row_phases;
+
 typedef struct lam_cost_row {
     /* -1: a place that was never called, a container's own parameters, or (counted, at the root) the
      * operators that ran outside every call */
@@ -131,9 +137,7 @@ typedef struct lam_cost_row {
     lam_count logical_bytes;          /* what params take by their shapes and types */
     lam_count packed, packed_bytes;   /* the part of them that quantised layers keep packed */
     lam_count total[LAM_N_METRICS];   /* this row and every row below it (calls made inside this call) */
-    /* of this row alone; metric[] is of the forward */
-    lam_count backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
-    lam_count total_backward[LAM_N_METRICS], total_recompute[LAM_N_METRICS]; /* with every row below it */
+    const lam_row_phases *phases;     /* metric[] and total[] of the other phases; never NULL */
     lam_count local_params, local_bytes; /* the part of params and param_bytes that this process holds */
     lam_count total_params;           /* distinct parameters of the place and everything under it */
     lam_count total_param_bytes, total_logical_bytes, total_local_bytes; /* the same of their bytes */

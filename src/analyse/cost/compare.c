@@ -94,7 +94,7 @@ static void number_events(const job *j, parts *p) {
         const lam_cost_row *row = &p->costs->rows[r];
         if (row->event >= 0 || lmi_is_outside(row))
             add_to(&p->of_event[row->event >= 0 ? row->event : j->m->n_events],
-                   (j->phase == LAM_FORWARD ? row->metric : row->backward)[j->metric], p == &j->ref);
+                   (j->phase == LAM_FORWARD ? row->metric : row->phases->backward)[j->metric], p == &j->ref);
     }
 }
 

@@ -77,8 +77,8 @@ lam_count lam_costs_model_macs(const lam_costs *c, bool repeated) {
         const lam_cost_row *row = &c->rows[r];
         sum = lam_count_add(sum, needed(row->metric));
         if (!c->ops.back) continue; /* a pass that did not run adds nothing, and its cost is unknown */
-        sum = lam_count_add(sum, needed(row->backward));
-        if (repeated) sum = lam_count_add(sum, needed(row->recompute));
+        sum = lam_count_add(sum, needed(row->phases->backward));
+        if (repeated) sum = lam_count_add(sum, needed(row->phases->recompute));
     }
     for (int32_t i = 0; i < m->n_ops; i++) {
         const lam_op *o = &m->ops[i];

@@ -3,8 +3,7 @@
 #include "analyse/cost/work.h"
 #include "analyse/flow/graph.h"
 
-/* Fills the row's backward and recomputed numbers. */
-static void fill_phases(const lam_costs *c, lam_cost_row *row, const lmi_op_sum *own,
+static void fill_phases(const lam_costs *c, lam_row_phases *row, const lmi_op_sum *own,
                         const lmi_op_sum *whole) {
     for (int i = 0; i < LAM_N_METRICS; i++) {
         row->backward[i] = lmi_settled(own->n[LAM_BACKWARD][i]);
@@ -18,7 +17,7 @@ static void fill_phases(const lam_costs *c, lam_cost_row *row, const lmi_op_sum 
     lmi_no_opinion(c, row->total_recompute);
 }
 
-static void unknown_phases(lam_cost_row *row) {
+static void unknown_phases(lam_row_phases *row) {
     lmi_set_unknown(row->backward);
     lmi_set_unknown(row->recompute);
     lmi_set_unknown(row->total_backward);
@@ -56,24 +55,29 @@ static lam_status subtotals(lmi_work *w, lam_error *e) {
     const lam_model *m = w->m;
     lmi_op_sum *whole = lmi_copy(&w->scratch, w->by_call, (uint64_t)m->n_events + 1, sizeof *whole);
     lmi_op_sum none = {0};
-    if (!whole) return lmi_nomem(e);
+    lam_row_phases *all = lmi_alloc(&w->c->arena, (uint64_t)w->c->n_rows, sizeof *all);
+    if (!whole || !all) return lmi_nomem(e);
     for (int32_t i = m->n_events - 1; i >= 0; i--)
         if (m->events[i].parent >= 0) add_sum(&whole[m->events[i].parent], &whole[i]);
     for (int32_t r = 0; r < w->c->n_rows; r++) {
         lam_cost_row *row = &w->c->rows[r];
         int32_t at = row->event >= 0 ? row->event : m->n_events;
         bool ran = row->event >= 0 || lmi_is_outside(row);
-        fill_phases(w->c, row, ran ? &w->by_call[at] : &none, ran ? &whole[at] : &none);
+        row->phases = &all[r];
+        fill_phases(w->c, &all[r], ran ? &w->by_call[at] : &none, ran ? &whole[at] : &none);
         const lam_module *mod = &m->modules[row->module];
         bool unseen = lmi_only_elsewhere(mod) || (row->never_called && lmi_is_inside(mod));
-        if (!ran && unseen) unknown_phases(row);
+        if (!ran && unseen) unknown_phases(&all[r]);
     }
     return LAM_OK;
 }
 
 lam_status lmi_ops_rows(lmi_work *w, lam_error *e) {
     if (is_known(w, LAM_BACKWARD)) return subtotals(w, e);
-    for (int32_t r = 0; r < w->c->n_rows; r++) unknown_phases(&w->c->rows[r]);
+    lam_row_phases *unknown = lmi_alloc(&w->c->arena, 1, sizeof *unknown);
+    if (!unknown) return lmi_nomem(e);
+    unknown_phases(unknown);
+    for (int32_t r = 0; r < w->c->n_rows; r++) w->c->rows[r].phases = unknown;
     return LAM_OK;
 }
 

@@ -5,7 +5,9 @@
 #include "analyse/cost/numbers.h"
 
 static const lam_count *work_of(const lam_cost_row *row, lam_phase phase) {
-    return phase == LAM_FORWARD ? row->metric : phase == LAM_BACKWARD ? row->backward : row->recompute;
+    return phase == LAM_FORWARD    ? row->metric
+           : phase == LAM_BACKWARD ? row->phases->backward
+                                   : row->phases->recompute;
 }
 
 static double rate(lam_count work, int64_t ns) {
@@ -64,7 +66,7 @@ bool lam_costs_speed_inside(const lam_costs *c, int32_t row, lam_phase phase, co
     lam_time t;
     if ((unsigned)phase >= LAM_N_PHASES || !time_of(c, row, &t)) return false;
     const lam_cost_row *r = &c->rows[row];
-    const lam_count *const all[] = {r->total, r->total_backward, r->total_recompute};
+    const lam_count *const all[] = {r->total, r->phases->total_backward, r->phases->total_recompute};
     return speed_of(all[phase], t.total[phase], peak, out);
 }
 

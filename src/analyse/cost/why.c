@@ -199,7 +199,7 @@ static lam_status why_op(const lam_costs *c, const alike *one, lam_why *out, lam
 }
 
 static lam_count of_phase(const lam_cost_row *r, lam_phase phase, lam_metric metric) {
-    const lam_count *all[] = {r->metric, r->backward, r->recompute};
+    const lam_count *all[] = {r->metric, r->phases->backward, r->phases->recompute};
     return all[phase][metric];
 }
 

@@ -73,7 +73,7 @@ static bool some(lam_count c) { return c.n > 0 || c.over > 0; }
 
 static bool works(const lmi_line *l) {
     return some(l->row.metric[LAM_MACS]) || some(l->row.metric[LAM_FLOPS]) ||
-           some(l->row.backward[LAM_MACS]) || some(l->row.backward[LAM_FLOPS]);
+           some(l->phases.backward[LAM_MACS]) || some(l->phases.backward[LAM_FLOPS]);
 }
 
 static void take(int64_t to[LAM_N_PHASES], const int64_t from[LAM_N_PHASES]) {
@@ -87,7 +87,7 @@ static void add_child(lmi_rows *t, int32_t i) {
     lmi_line line = *lmi_rows_sum(t, i), *above = lmi_rows_sum(t, at->parent);
     if (line.never_called && lmi_is_inside(line.module) && !lmi_is_inside(above->module))
         for (int k = 0; k < LAM_N_METRICS; k++)
-            line.row.metric[k] = line.row.backward[k] = line.row.recompute[k] = lmi_exact(0);
+            line.row.metric[k] = line.phases.backward[k] = line.phases.recompute[k] = lmi_exact(0);
     for (int32_t n = shares_lines(t) ? at->n_run : 1; n > 0; n--) lmi_line_add(above, &line);
 }
 
@@ -130,7 +130,7 @@ static bool counts(const lmi_job *j, const lmi_line *self) {
         if (shows(j, metrics[k]) && (some(n) || (called && n.state != LAM_EXACT))) return true;
     }
     for (int k = LAM_MACS; k <= LAM_FLOPS && lmi_has_phase(j->c, LAM_BACKWARD); k++)
-        if (called && shows(j, (lam_metric)k) && self->row.backward[k].state != LAM_EXACT) return true;
+        if (called && shows(j, (lam_metric)k) && self->phases.backward[k].state != LAM_EXACT) return true;
     return false;
 }
 

@@ -75,8 +75,8 @@ static uint64_t add_row(uint64_t key, const lam_cost_row *r, bool back) {
     key = lmi_mix(key, lmi_hash(held, sizeof held));
     key = lmi_mix(key, lmi_hash(r->metric, sizeof r->metric));
     if (!back) return key; /* they are zero */
-    key = lmi_mix(key, lmi_hash(r->backward, sizeof r->backward));
-    return lmi_mix(key, lmi_hash(r->recompute, sizeof r->recompute));
+    key = lmi_mix(key, lmi_hash(r->phases->backward, sizeof r->phases->backward));
+    return lmi_mix(key, lmi_hash(r->phases->recompute, sizeof r->phases->recompute));
 }
 
 static uint64_t add_field(uint64_t key, const lam_cost_row *r) {

@@ -105,8 +105,8 @@ static void add_metrics(lmi_filling *w, int32_t i, const lam_cost_row *r) {
         if (!lmi_has_metric(w->c, of[k])) continue;
         lmi_add_own(w, LMI_OWN_MACS + k, i, r->metric[of[k]]);
         if (!w->c->ops.back) continue;
-        lmi_add_own(w, LMI_OWN_BACK_MACS + k, i, r->backward[of[k]]);
-        lmi_add_own(w, LMI_OWN_BACK_MACS + k, i, r->recompute[of[k]]);
+        lmi_add_own(w, LMI_OWN_BACK_MACS + k, i, r->phases->backward[of[k]]);
+        lmi_add_own(w, LMI_OWN_BACK_MACS + k, i, r->phases->recompute[of[k]]);
     }
 }
 

@@ -59,13 +59,16 @@ static lam_status take_field(const lmi_saved *s, uint32_t row, lam_cost_row *r) 
     return lmi_saved_real(s, lmi_saved_get(s, row, "rf_padding"), 0, &r->rf_padding);
 }
 
-static lam_status take_row(const lmi_saved *s, uint32_t row, int32_t place, int32_t event, lam_cost_row *r) {
+static lam_status take_row(lmi_saved *s, uint32_t row, int32_t place, int32_t event, lam_cost_row *r) {
     static const char *const phases[] = {"backward", "recompute"};
     const uint32_t status = lmi_saved_get(s, row, "status"), below = lmi_saved_get(s, row, "subtotal");
-    lam_count *const own[] = {r->backward, r->recompute}, *const all[] = {r->total_backward,
-                                                                          r->total_recompute};
+    lam_row_phases *back = lmi_saved_room(s, 1, sizeof *back);
+    if (!back) return lmi_nomem(s->e);
+    lam_count *const own[] = {back->backward, back->recompute}, *const all[] = {back->total_backward,
+                                                                                back->total_recompute};
     lam_param_totals owned;
-    *r = (lam_cost_row){.event = event, .place = place, .module = place, .depth = s->m->places[place].depth};
+    *r = (lam_cost_row){
+        .event = event, .place = place, .module = place, .depth = s->m->places[place].depth, .phases = back};
     LAM_TRY(take_owned(s, row, &owned));
     lmi_row_own(r, &owned);
     r->total_param_bytes = r->total_logical_bytes = r->total_local_bytes = r->running_stats = lmi_unknown();

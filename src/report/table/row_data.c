@@ -62,6 +62,7 @@ void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out) {
     const lam_cost_row *r = &j->c->rows[row];
     *out = (lmi_line){.job = j,
                       .row = *r,
+                      .phases = *r->phases,
                       .place = lam_model_place(j->m, r->place),
                       .module = lam_model_module(j->m, r->module),
                       .event = lam_model_event(j->m, r->event),
@@ -96,8 +97,8 @@ void lmi_line_add(lmi_line *a, const lmi_line *b) {
     const lam_cost_row *from = &b->row;
     for (int i = 0; i < LAM_N_METRICS; i++) {
         add_count(&to->metric[i], &from->metric[i]);
-        add_count(&to->backward[i], &from->backward[i]);
-        add_count(&to->recompute[i], &from->recompute[i]);
+        add_count(&a->phases.backward[i], &b->phases.backward[i]);
+        add_count(&a->phases.recompute[i], &b->phases.recompute[i]);
     }
 #define OWNED(member, name, when, otherwise, csv, form) add_count(&to->member, &from->member);
 #include "report/numbers/row.def"

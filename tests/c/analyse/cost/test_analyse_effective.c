@@ -48,7 +48,7 @@ static void effective(void **state) {
     net_expect(net_row_of(c, FC)->metric[LAM_EFFECTIVE_FLOPS], 2 * 24 + 6 * 4 - 3 + 48, LAM_EXACT);
     net_expect(net_row_of(c, ACT)->metric[LAM_EFFECTIVE_MACS], 48, LAM_EXACT);
     net_expect(net_row_of(c, ACT)->metric[LAM_EFFECTIVE_FLOPS], 96, LAM_EXACT);
-    net_expect(net_row_of(c, MINE)->recompute[LAM_EFFECTIVE_MACS], 24, LAM_EXACT);
+    net_expect(net_row_of(c, MINE)->phases->recompute[LAM_EFFECTIVE_MACS], 24, LAM_EXACT);
     net_expect(lam_costs_phase_total(c, LAM_RECOMPUTE, LAM_MACS), 48, LAM_EXACT);
     net_expect(lam_costs_total(c, LAM_EFFECTIVE_MACS), 48 + 48, LAM_EXACT);
     net_expect(lam_costs_row(c, 0)->total[LAM_EFFECTIVE_MACS], 48 + 48, LAM_EXACT);
@@ -94,15 +94,15 @@ static void effective_of_masks(void **state) {
     net_expect(net_row_of(c, FC)->metric[LAM_MACS], 48, LAM_EXACT);
     net_expect(net_row_of(c, FC)->metric[LAM_EFFECTIVE_MACS], 5 * 4, LAM_EXACT);
     net_expect(net_row_of(c, FC)->metric[LAM_EFFECTIVE_FLOPS], 2 * 20 + 5 * 5 - 2, LAM_EXACT);
-    net_expect(net_row_of(c, FC)->backward[LAM_EFFECTIVE_MACS], 0, LAM_UNKNOWN);
-    net_expect(net_row_of(c, FC)->backward[LAM_MACS], 24, LAM_EXACT);
+    net_expect(net_row_of(c, FC)->phases->backward[LAM_EFFECTIVE_MACS], 0, LAM_UNKNOWN);
+    net_expect(net_row_of(c, FC)->phases->backward[LAM_MACS], 24, LAM_EXACT);
     net_expect(net_row_of(c, ACT)->metric[LAM_EFFECTIVE_MACS], 48, LAM_EXACT);
-    net_expect(net_row_of(c, ACT)->backward[LAM_EFFECTIVE_MACS], 24, LAM_EXACT);
+    net_expect(net_row_of(c, ACT)->phases->backward[LAM_EFFECTIVE_MACS], 24, LAM_EXACT);
     net_expect(net_row_of(c, MINE)->metric[LAM_MACS], 48, LAM_EXACT);
     for (int i = LAM_EFFECTIVE_MACS; i <= LAM_EFFECTIVE_FLOPS; i++) {
         net_expect(net_row_of(c, MINE)->metric[i], 0, LAM_UNKNOWN);
-        net_expect(net_row_of(c, MINE)->backward[i], 0, LAM_UNKNOWN);
-        net_expect(net_row_of(c, MINE)->recompute[i], 0, LAM_EXACT);
+        net_expect(net_row_of(c, MINE)->phases->backward[i], 0, LAM_UNKNOWN);
+        net_expect(net_row_of(c, MINE)->phases->recompute[i], 0, LAM_EXACT);
     }
     net_expect(lam_costs_total(c, LAM_EFFECTIVE_MACS), 5 * 4 + 48, LAM_AT_LEAST);
     net_expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_EFFECTIVE_MACS), 24, LAM_AT_LEAST);
@@ -131,7 +131,7 @@ static void effective_of_kernels(void **state) {
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "exact", false);
     net_expect(net_row_of(c, FC)->metric[LAM_EFFECTIVE_MACS], 5 * 4, LAM_EXACT);
-    net_expect(net_row_of(c, FC)->backward[LAM_EFFECTIVE_MACS], 24, LAM_EXACT);
+    net_expect(net_row_of(c, FC)->phases->backward[LAM_EFFECTIVE_MACS], 24, LAM_EXACT);
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -174,9 +174,9 @@ static void effective_without_an_operator(void **state) {
         net_expect(net_row_of(c, FC)->metric[LAM_MACS], 24, LAM_EXACT);
         net_expect(net_row_of(c, FC)->metric[LAM_EFFECTIVE_MACS], cases[i].known ? 24 : 0,
                    cases[i].known ? LAM_EXACT : LAM_UNKNOWN);
-        net_expect(net_row_of(c, FC)->backward[LAM_EFFECTIVE_MACS], 0, LAM_EXACT);
+        net_expect(net_row_of(c, FC)->phases->backward[LAM_EFFECTIVE_MACS], 0, LAM_EXACT);
         net_expect(net_row_of(c, ACT)->metric[LAM_EFFECTIVE_MACS], 0, LAM_UNKNOWN);
-        net_expect(net_row_of(c, ACT)->backward[LAM_EFFECTIVE_MACS], 0, LAM_UNKNOWN);
+        net_expect(net_row_of(c, ACT)->phases->backward[LAM_EFFECTIVE_MACS], 0, LAM_UNKNOWN);
         net_expect(net_row_of(c, MINE)->metric[LAM_EFFECTIVE_MACS], 24, LAM_EXACT);
         lam_costs_free(c);
         lam_model_free(m);
@@ -245,7 +245,7 @@ static void bytes_of_rows(void **state) {
     net_expect(fc->metric[LAM_BYTES_WRITTEN], 4 * 8, LAM_EXACT);
     net_expect(lam_metric_bytes(fc->metric), 4 * 26, LAM_EXACT);
     assert_true(lam_metric_intensity(fc->metric) == 48.0 / 104);
-    net_expect(fc->backward[LAM_BYTES_READ], 4 * (6 + 8 + 8 + 12), LAM_EXACT);
+    net_expect(fc->phases->backward[LAM_BYTES_READ], 4 * (6 + 8 + 8 + 12), LAM_EXACT);
     net_expect(lam_costs_total(c, LAM_BYTES_READ), 4 * (18 + 8 + 28 + 8), LAM_AT_LEAST);
     assert_true(lam_metric_intensity(net_row_of(c, MINE)->metric) < 0); /* a part is not known */
     assert_true(lam_metric_intensity(lam_costs_row(c, 0)->metric) < 0); /* no byte moves */

@@ -34,23 +34,23 @@ static void whose_they_are(void **state) {
     assert_int_equal(lam_costs_n_rows(c), 6); /* four calls, `inner` that was not called, and outside */
     net_expect(fc->metric[LAM_MACS], 24, LAM_EXACT);
     net_expect(fc->metric[LAM_FLOPS], 48, LAM_EXACT);
-    net_expect(fc->backward[LAM_MACS], 48, LAM_EXACT);
-    net_expect(fc->recompute[LAM_MACS], 24, LAM_EXACT);
-    net_expect(fc->total_backward[LAM_FLOPS], 96, LAM_EXACT);
+    net_expect(fc->phases->backward[LAM_MACS], 48, LAM_EXACT);
+    net_expect(fc->phases->recompute[LAM_MACS], 24, LAM_EXACT);
+    net_expect(fc->phases->total_backward[LAM_FLOPS], 96, LAM_EXACT);
     assert_null(fc->reason);
     assert_true(fc->counted);
     net_expect(act->metric[LAM_MACS], 0, LAM_EXACT);
     same(act->metric[LAM_FLOPS], number_of(c, 4, LAM_FLOPS));
     assert_true(act->metric[LAM_FLOPS].n > 0);
-    net_expect(act->backward[LAM_FLOPS], 0, LAM_EXACT);
+    net_expect(act->phases->backward[LAM_FLOPS], 0, LAM_EXACT);
     net_expect(mine->metric[LAM_MACS], 40, LAM_AT_LEAST);
     assert_string_equal(mine->reason, "no rule for the operator my::op");
-    net_expect(mine->backward[LAM_MACS], 0, LAM_EXACT);
+    net_expect(mine->phases->backward[LAM_MACS], 0, LAM_EXACT);
     net_expect(root->metric[LAM_DMAS], 0, LAM_EXACT);
     assert_false(root->counted);
     net_expect(root->total[LAM_MACS], 64, LAM_AT_LEAST);
-    net_expect(root->total_backward[LAM_MACS], 48, LAM_EXACT);
-    net_expect(root->total_recompute[LAM_MACS], 24, LAM_EXACT);
+    net_expect(root->phases->total_backward[LAM_MACS], 48, LAM_EXACT);
+    net_expect(root->phases->total_recompute[LAM_MACS], 24, LAM_EXACT);
     assert_non_null(out);
     assert_int_equal(out->place, 0);
     assert_false(out->never_called);
@@ -131,10 +131,10 @@ static void calls_as_before(void **state) {
             for (int i = 0; i < LAM_N_METRICS; i++) {
                 same(x->metric[i], y->metric[i]);
                 same(x->total[i], y->total[i]);
-                net_expect(x->backward[i], 0, LAM_UNKNOWN);
-                net_expect(x->recompute[i], 0, LAM_UNKNOWN);
-                net_expect(x->total_backward[i], 0, LAM_UNKNOWN);
-                net_expect(x->total_recompute[i], 0, LAM_UNKNOWN);
+                net_expect(x->phases->backward[i], 0, LAM_UNKNOWN);
+                net_expect(x->phases->recompute[i], 0, LAM_UNKNOWN);
+                net_expect(x->phases->total_backward[i], 0, LAM_UNKNOWN);
+                net_expect(x->phases->total_recompute[i], 0, LAM_UNKNOWN);
             }
         }
         same(lam_costs_total(a, LAM_FLOPS), lam_costs_total(b, LAM_FLOPS));
@@ -347,14 +347,14 @@ static void a_fact_is_missing(void **state) {
     assert_string_equal(lam_costs_unruled_op(c, 0, NULL), "my::op"); /* mm has a rule */
     assert_string_equal(lam_costs_unruled_op(c, 1, NULL), "other::op");
     net_expect(net_row_of(c, FC)->metric[LAM_MACS], 0, LAM_UNKNOWN);
-    net_expect(net_row_of(c, FC)->backward[LAM_MACS], 0, LAM_UNKNOWN);
+    net_expect(net_row_of(c, FC)->phases->backward[LAM_MACS], 0, LAM_UNKNOWN);
     assert_true(strncmp(net_row_of(c, FC)->reason, start, sizeof start - 1) == 0);
     net_expect(net_row_of(c, ROOT)->metric[LAM_MACS], 0, LAM_EXACT); /* only its backward is not known */
-    net_expect(net_row_of(c, ROOT)->backward[LAM_MACS], 0, LAM_UNKNOWN);
+    net_expect(net_row_of(c, ROOT)->phases->backward[LAM_MACS], 0, LAM_UNKNOWN);
     assert_string_equal(net_row_of(c, ROOT)->reason, "no rule for the operator my::op");
     assert_string_equal(outside_row(c)->reason, "no rule for the operator other::op");
     net_expect(outside_row(c)->metric[LAM_MACS], 0, LAM_EXACT);
-    net_expect(outside_row(c)->backward[LAM_MACS], 0, LAM_UNKNOWN);
+    net_expect(outside_row(c)->phases->backward[LAM_MACS], 0, LAM_UNKNOWN);
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -501,7 +501,7 @@ static void custom(void **state) {
     const lam_cost_options o = {.convention = "exact", .custom = seven, .custom_self = &which};
     assert_int_equal(lam_costs_new(&c, m, &o, NULL), LAM_OK);
     net_expect(net_row_of(c, FC)->metric[LAM_MACS], 7, LAM_EXACT);
-    net_expect(net_row_of(c, FC)->backward[LAM_MACS], 48, LAM_EXACT); /* nothing was said of it */
+    net_expect(net_row_of(c, FC)->phases->backward[LAM_MACS], 48, LAM_EXACT); /* nothing was said of it */
     net_expect(net_row_of(c, ACT)->metric[LAM_FLOPS], 0, LAM_EXACT);
     net_expect(lam_costs_total(c, LAM_MACS), 7 + 40 + 6, LAM_AT_LEAST);
     net_expect(net_row_of(c, FC)->metric[LAM_EFFECTIVE_MACS], 7, LAM_EXACT);

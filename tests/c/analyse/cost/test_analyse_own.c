@@ -37,7 +37,7 @@ static void for_operators(void **state) {
     assert_null(lam_costs_unruled_op(c, 0, NULL));
     /* A rule of one's own counts everything inside, also of what only calls others. */
     net_expect(fc->metric[LAM_MACS], 7, LAM_EXACT);
-    net_expect(fc->backward[LAM_MACS], 48, LAM_EXACT);
+    net_expect(fc->phases->backward[LAM_MACS], 48, LAM_EXACT);
     assert_string_equal(lam_convention_name(lam_costs_convention(c)), "exact");
     lam_costs_free(c);
     lam_model_free(m);

@@ -454,8 +454,12 @@ static void nothing_was_called(void **state) {
                             "no layer of the model was called while the capture was open");
         for (int32_t r = 0; r < lam_costs_n_rows(c); r++) {
             const lam_cost_row *row = lam_costs_row(c, r);
-            const lam_count *sums[] = {row->metric,         row->total,     row->backward,
-                                       row->total_backward, row->recompute, row->total_recompute};
+            const lam_count *sums[] = {row->metric,
+                                       row->total,
+                                       row->phases->backward,
+                                       row->phases->total_backward,
+                                       row->phases->recompute,
+                                       row->phases->total_recompute};
             for (size_t s = 0; s < sizeof sums / sizeof *sums; s++)
                 for (int k = 0; k < LAM_N_METRICS; k++) net_expect(sums[s][k], 0, LAM_UNKNOWN);
         }
