@@ -2,15 +2,15 @@
 """What a forward keeps for the next one, in `fit` and in measured memory; ids that the command makes."""
 
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
 
 import pytest
 import torch
+from conftest import environment
 from torch import nn
 
 import lamina
+import warm
 
 B, N, D = 2, 12, 8
 IDS = torch.randint(0, 50, (B, N))
@@ -289,14 +289,8 @@ class NoTable(nn.Module):
 
 def ran(folder, name, *inputs):
     (folder / "net.py").write_text(NETS)
-    line = [
-        sys.executable,
-        "-m",
-        "lamina",
-        f"net.py:{name}",
-        *(part for text in inputs for part in ("-i", text)),
-    ]
-    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=True)
+    options = (part for text in inputs for part in ("-i", text))
+    done = warm.python("-m", "lamina", f"net.py:{name}", *options, cwd=folder, env=environment(), check=True)
     return [int(n) for n in re.findall(r"ids (\d+) (\d+) (\d+)", done.stderr)[-1]], done.stdout
 
 

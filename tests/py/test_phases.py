@@ -298,10 +298,7 @@ for _ in range(6):
 
 def test_what_torch_did_not_record_is_unknown(tmp_path):
     (tmp_path / "train.py").write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, "-m", "lamina", "run", "train.py"],
-        cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = warm.python("-m", "lamina", "run", "train.py", cwd=tmp_path, env=environment())
     assert done.returncode == 0, done.stderr
     file = tmp_path / "run.lamina"
     for step in phases_in(file):

@@ -286,10 +286,8 @@ raise RuntimeError("Connection closed by peer")
 def test_starts_of_one_job_are_its_attempts(folder, words, variables, runs):
     (folder / "train.py").write_text("import torch\ntorch.nn.Linear(4, 4)(torch.ones(2, 4))\n")
     for _ in range(2):
-        subprocess.run(
-            [sys.executable, "-m", "lamina", "run", *words, "train.py"],
-            env=environment() | variables, cwd=folder, capture_output=True, check=True,
-        )  # fmt: skip
+        command = ["-m", "lamina", "run", *words, "train.py"]
+        warm.python(*command, cwd=folder, env=environment(**variables), check=True)
     assert recorded(folder, "SELECT job, attempt FROM runs ORDER BY id") == runs
 
 
@@ -301,8 +299,8 @@ def test_all_calls_are_counted_also_those_that_are_not_recorded(folder):
         other(net(torch.ones(2, 4)))
     """
     (folder / "train.py").write_text(textwrap.dedent(program))
-    command = [sys.executable, "-m", "lamina", "run", "--every", "100", "train.py"]
-    subprocess.run(command, env=environment(), cwd=folder, capture_output=True, check=True)
+    command = ["-m", "lamina", "run", "--every", "100", "train.py"]
+    warm.python(*command, cwd=folder, env=environment(), check=True)
     assert recorded(folder, "SELECT calls FROM runs") == [(1000,)]
     assert recorded(folder, "SELECT sum(calls), min(slowest_ns) > 0 FROM pace") == [(1000, 1)]
     assert recorded(folder, "SELECT count(*) < 50 FROM steps") == [(1,)]
@@ -319,8 +317,7 @@ def test_equal_layers_have_equal_trees(folder):
     """
     for seed in (1, 2):
         (folder / "train.py").write_text(textwrap.dedent(program.format(seed=seed)))
-        command = [sys.executable, "-m", "lamina", "run", "train.py"]
-        subprocess.run(command, env=environment(), cwd=folder, capture_output=True, check=True)
+        warm.python("-m", "lamina", "run", "train.py", cwd=folder, env=environment(), check=True)
     trees = recorded(folder, "SELECT tree FROM models ORDER BY id")
     assert trees[:6] == trees[6:]
     assert trees[0] == trees[1] == trees[2] == trees[3]  # other parts of the parameters, as under sharding
