@@ -3,13 +3,21 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+loader = SourceFileLoader("tools_check", str(ROOT / "tools/check"))
+tool = module_from_spec(spec_from_loader("tools_check", loader))
+sys.modules["tools_check"] = tool  # its dataclasses look there for the types of their fields
+loader.exec_module(tool)
 SPDX = "/* SPDX-License-Identifier: Apache-2.0 */\n"
 SPDX_PY = "# SPDX-License-Identifier: Apache-2.0\n"
 
@@ -44,9 +52,9 @@ def seed(root: Path, files: dict[str, str]) -> Path:
 
 
 def check(root: Path) -> tuple[int, str]:
-    command = [sys.executable, ROOT / "tools/check", "--root", root]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout
+    with redirect_stdout(io.StringIO()) as out:
+        code = tool.main(["--root", str(root)])
+    return code, out.getvalue()
 
 
 def clean_tree(root: Path) -> Path:
