@@ -36,15 +36,18 @@ lam_status lmi_onnx_constant_of(lmi_onnx_reader *r, const lmi_onnx_attribute *a,
                                 lam_error *e) {
     const bool list = strcmp(a->name, "value_ints") == 0 || strcmp(a->name, "value_floats") == 0;
     const int32_t n = list ? a->n : 1, ndim = list ? 1 : 0;
+    const bool whole = strncmp(a->name, "value_int", 9) == 0;
     unsigned char *to = NULL;
+    if (list && n && !(whole ? (const void *)a->ints : a->floats))
+        return LAM_OK; /* of another kind: unknown */
     if (strcmp(a->name, "value_ints") == 0 || strcmp(a->name, "value_int") == 0) {
         to = constant_memory(r, v, LMI_ONNX_INT64, ndim, n, 8);
         for (int32_t i = 0; to && i < n; i++)
-            put_le(to + 8 * (size_t)i, (uint64_t)(!list ? a->i : a->ints ? a->ints[i] : 0), 8);
+            put_le(to + 8 * (size_t)i, (uint64_t)(list ? a->ints[i] : a->i), 8);
     } else if (strcmp(a->name, "value_floats") == 0 || strcmp(a->name, "value_float") == 0) {
         to = constant_memory(r, v, LMI_ONNX_FLOAT, ndim, n, 4);
         for (int32_t i = 0; to && i < n; i++)
-            put_le(to + 4 * (size_t)i, bits_of(!list ? a->f : a->floats ? a->floats[i] : 0), 4);
+            put_le(to + 4 * (size_t)i, bits_of(list ? a->floats[i] : a->f), 4);
     } else { /* a text, or texts: what they are is never needed */
         v->type = LMI_ONNX_STRING;
         v->ndim = strcmp(a->name, "value_string") == 0 ? 0 : -1;

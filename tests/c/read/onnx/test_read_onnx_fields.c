@@ -404,6 +404,84 @@ static void elements_are_read_from_the_field_of_their_type(void **state) {
     }
 }
 
+/* The MACs of a product whose factor has the shape of a constant; -1: unknown. */
+static int64_t macs_reshaped(lmi_buf *g, const char *factor) {
+    put_node(g, "Reshape x,shape y -");
+    put_node(g, "MatMul y,w z -");
+    put_tensor(g, 5, factor);
+    put_stated(g, 11, "x 3,4");
+    save_graph("shape.onnx", g);
+    lam_model *m = opened("shape.onnx");
+    lam_costs *c = costs_of(m);
+    const lam_count macs = lam_costs_total(c, LAM_MACS);
+    lam_costs_free(c);
+    lam_model_free(m);
+    return macs.state == LAM_EXACT ? macs.n : -1;
+}
+
+/* An initialiser of as many elements as it says, whose field has two. */
+static void elements_that_are_too_few_or_too_many_are_unknown(void **state) {
+    (void)state;
+    for (int n = 1; n <= 3; n++)
+        for (int packed = 0; packed < 2; packed++) {
+            lmi_buf g = begun(), t = begun(), all = begun();
+            put_number(&t, 1, (uint64_t)n);
+            put_number(&t, 2, 7);
+            put_word(&t, 8, "shape");
+            for (int i = 6; i >= 2; i -= 4)
+                if (packed)
+                    put_varint(&all, (uint64_t)i);
+                else
+                    put_number(&t, 7, (uint64_t)i);
+            if (packed)
+                put_message(&t, 7, &all);
+            else
+                lmi_buf_free(&all);
+            put_message(&g, 5, &t);
+            assert_int_equal(macs_reshaped(&g, "w 1 2,5 40"), n == 2 ? 6 * 2 * 5 : -1);
+        }
+}
+
+/* A constant whose attribute has numbers of another kind than its name says is no shape of zeros. */
+static void constants_of_another_kind_are_unknown(void **state) {
+    (void)state;
+    const float f[] = {6, 2};
+    lmi_buf g = begun(), n = node_of("Constant - shape -"), a = begun();
+    put_word(&a, 1, "value_ints");
+    put_floats(&a, 7, f, 2, true);
+    put_message(&n, 5, &a);
+    put_message(&g, 1, &n);
+    assert_int_equal(macs_reshaped(&g, "w 1 4,5 80"), -1);
+}
+
+/* The names of weights tell their modules, but those that are no paths. */
+static void names_of_weights_tell_their_module(void **state) {
+    (void)state;
+    static const struct {
+        const char *weight, *path;
+    } all[] = {{"fc.weight", "fc"},  {"a.b.weight", "a.b"}, {"weight", NULL},
+               {".weight", NULL},    {"fc.", NULL},         {"a..weight", NULL},
+               {"a/b.weight", NULL}, {"a:b.weight", NULL},  {"a..b.weight", NULL}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char node[64], tensor[64];
+        lmi_buf g = begun();
+        snprintf(node, sizeof node, "MatMul x,%s y -", all[i].weight);
+        snprintf(tensor, sizeof tensor, "%s 1 4,4 64", all[i].weight);
+        put_node(&g, node);
+        put_tensor(&g, 5, tensor);
+        put_stated(&g, 11, "x 3,4");
+        put_stated(&g, 12, "y 3,4");
+        save_graph("names.onnx", &g);
+        lam_model *m = opened("names.onnx");
+        if (all[i].path ? lam_model_find(m, all[i].path) <= 0 : lam_model_n_places(m) > 2)
+            fail_msg("%s is at %s", all[i].weight, lam_model_place(m, lam_model_n_places(m) - 1)->path);
+        lam_costs *c = costs_of(m);
+        is_exactly(lam_costs_params(c).params, 16);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
 /* -- memory ---------------------------------------------------------------------------------------------- */
 
 static void read_once(void *file, bool *ok) {
@@ -431,6 +509,9 @@ int main(void) {
         cmocka_unit_test(notes_of_nodes_name_modules_and_their_calls),
         cmocka_unit_test(weights_name_the_module_of_a_folded_normalisation),
         cmocka_unit_test(notes_that_tell_nothing_leave_the_name),
+        cmocka_unit_test(elements_that_are_too_few_or_too_many_are_unknown),
+        cmocka_unit_test(constants_of_another_kind_are_unknown),
+        cmocka_unit_test(names_of_weights_tell_their_module),
         cmocka_unit_test(elements_are_read_from_the_field_of_their_type),
         cmocka_unit_test(no_allocation_is_needed),
     };
