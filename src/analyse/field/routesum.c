@@ -18,7 +18,7 @@ static bool label(const char *at, const char *end, int32_t ndim, int16_t *out) {
     for (; at < end; at++) {
         if (is_letter(*at)) {
             if (axis >= ndim) return false;
-            out[axis++] = *at;
+            out[axis++] = (unsigned char)*at;
         } else if (end - at >= 3 && memcmp(at, "...", 3) == 0) {
             for (int32_t left = ndim - letters; left > 0 && axis < ndim; left--) out[axis++] = (int16_t)-left;
             at += 2;
