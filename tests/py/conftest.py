@@ -20,6 +20,8 @@ import pytest
 import warm
 from warm import LIMIT
 
+gc.disable()  # until all tests are collected
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 DATA = HERE.parent / "data"
@@ -36,8 +38,9 @@ from torch import nn  # noqa: E402
 
 from lamina._observe import support  # noqa: E402
 
-# Each processor runs tests; threads that wait for work would take its time from them.
+# Each processor runs tests; threads and processes that wait for work would take its time from them.
 torch.set_num_threads(1)
+os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 
 
 def pytest_configure(config):
@@ -54,6 +57,7 @@ def pytest_collection_finish():
     is a fifth of the time that the tests took."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure():
