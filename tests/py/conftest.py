@@ -34,6 +34,7 @@ _shim = importlib.util.module_from_spec(_spec)  # what it registers lasts as lon
 _spec.loader.exec_module(_shim)
 
 import torch  # noqa: E402
+from corpus_nets import undrawn  # noqa: E402
 from torch import nn  # noqa: E402
 
 from lamina._observe import support  # noqa: E402
@@ -164,21 +165,6 @@ def zoo():
         return built[name, device]
 
     return get
-
-
-class undrawn:
-    """Within it the initialisers of torch.nn leave weights as they are."""
-
-    names = ("kaiming_uniform_", "kaiming_normal_", "xavier_uniform_", "normal_", "uniform_", "trunc_normal_")
-
-    def __enter__(self):
-        self.saved = {name: getattr(nn.init, name) for name in self.names}
-        for name in self.names:
-            setattr(nn.init, name, lambda tensor, *args, **kwargs: tensor.data.zero_())
-
-    def __exit__(self, *exc):
-        for name, value in self.saved.items():
-            setattr(nn.init, name, value)
 
 
 def environment(**extra: str) -> dict[str, str]:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the expressions in truth.json and truth_more.json build models and inputs with. Weights are random."""
+"""What the expressions in truth.json and truth_more.json build models and inputs with. Weights of libraries'
+models are not drawn, which is most of what building them takes, unless what runs depends on values."""
 
 from __future__ import annotations
 
@@ -13,6 +14,21 @@ import torch.nn.functional as F
 from torch import nn
 
 randn = torch.randn
+
+
+class undrawn:
+    """Within it the initialisers of torch.nn leave weights as they are."""
+
+    names = ("kaiming_uniform_", "kaiming_normal_", "xavier_uniform_", "normal_", "uniform_", "trunc_normal_")
+
+    def __enter__(self):
+        self.saved = {name: getattr(nn.init, name) for name in self.names}
+        for name in self.names:
+            setattr(nn.init, name, lambda tensor, *args, **kwargs: tensor.data.zero_())
+
+    def __exit__(self, *exc):
+        for name, value in self.saved.items():
+            setattr(nn.init, name, value)
 
 
 def everything():
@@ -35,32 +51,37 @@ def tv(name, **kw):
 
     if name in ("googlenet", "inception_v3"):
         kw.setdefault("init_weights", False)
-    return getattr(M, name)(weights=None, **kw)
+    with undrawn():
+        return getattr(M, name)(weights=None, **kw)
 
 
 def tm(name, **kw):
     import timm
 
-    return timm.create_model(name, pretrained=False, **kw)
+    with undrawn():
+        return timm.create_model(name, pretrained=False, **kw)
 
 
 def hf(model, config, **kw):
     import transformers
 
     kind = getattr(transformers, model)
-    return kind._from_config(getattr(transformers, config)(**kw))
+    with undrawn():
+        return kind._from_config(getattr(transformers, config)(**kw))
 
 
 def tvseg(name, **kw):
     import torchvision.models.segmentation as M
 
-    return getattr(M, name)(weights=None, weights_backbone=None, **kw)
+    with undrawn():
+        return getattr(M, name)(weights=None, weights_backbone=None, **kw)
 
 
 def tvvid(name, **kw):
     import torchvision.models.video as M
 
-    return getattr(M, name)(weights=None, **kw)
+    with undrawn():
+        return getattr(M, name)(weights=None, **kw)
 
 
 def tvdet(name, **kw):
