@@ -133,6 +133,17 @@ def test_scripted_modules_have_their_tree(tmp_path, net):
     assert main(["scan", str(tmp_path / "net.pt")]) == 0
 
 
+def test_of_a_training_by_lightning_the_model_is_shown(tmp_path, net):
+    saved = {"state_dict": net.state_dict(), "pytorch-lightning_version": "2.6.6", "epoch": 1}
+    saved["callbacks"] = {"ModelCheckpoint": {"best_model_score": torch.tensor(0.5)}}
+    saved["optimizer_states"] = [torch.optim.Adam(net.parameters()).state_dict()]
+    torch.save(saved, tmp_path / "net.ckpt")
+    report = lamina.read(tmp_path / "net.ckpt")
+    assert report.params == sum(p.numel() for p in net.parameters())
+    assert report.rows[1].path == "0"
+    assert any("Lightning keeps" in note for note in report.notes)
+
+
 def test_weights_of_a_frozen_module_are_constants(tmp_path, net):
     torch.jit.freeze(torch.jit.script(net.eval())).save(str(tmp_path / "net.pt"))
     report = lamina.read(tmp_path / "net.pt", health=True)
@@ -163,6 +174,16 @@ def test_scan_finds_what_runs_code(tmp_path, capsys, protocol):
     for name in ("plain.pkl", "net.pt"):
         assert main(["scan", str(tmp_path / name)]) == 1
         assert "runs code      posix.system" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no name of a file has such characters there")
+def test_names_make_no_lines_of_their_own(tmp_path, capsys):
+    path = tmp_path / "a\nother.pt: clean.pkl"
+    path.write_bytes(b"\x80\x04\x8c\x08os\n  no\x1b\x8c\x01x\x93.")
+    assert main(["scan", str(path)]) == 1
+    said = capsys.readouterr().out
+    assert len(said.splitlines()) == 2
+    assert "\x1b" not in said and "os?  no?.x" in said
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])

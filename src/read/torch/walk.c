@@ -28,9 +28,10 @@ typedef struct walking {
     lmi_map known;  /* identities of tensors */
     uint64_t names; /* bytes of the paths so far, which are bounded */
     int32_t optimizers, again;
-    const char *item; /* the name at the root that is being walked */
-    const char *only; /* the one under which all tensors are; NULL: none yet */
-    bool several;     /* tensors are under others too, or at the root itself */
+    bool lightning, rest; /* Lightning saved it: a model and the rest of its training, which is left out */
+    const char *item;     /* the name at the root that is being walked */
+    const char *only;     /* the one under which all tensors are; NULL: none yet */
+    bool several;         /* tensors are under others too, or at the root itself */
     lam_error *e;
 } walking;
 
@@ -158,6 +159,10 @@ static lam_status walk_container(walking *w, const frame *f, const char *path, i
         return LAM_OK;
     }
     w->seen[value] = true;
+    if (w->lightning && f && f->depth == 0 && strcmp(path, "state_dict") != 0) {
+        w->rest = true;
+        return LAM_OK;
+    }
     if (f && lmi_pickled_get(w->p, value, "param_groups") >= 0) {
         w->optimizers++;
         return LAM_OK;
@@ -230,6 +235,7 @@ static lam_status tell(walking *w) {
     if (w->optimizers)
         LAM_TRY(lmi_tensors_note(w->t, w->e, "the state of %s is left out",
                                  w->optimizers == 1 ? "an optimizer" : "optimizers"));
+    if (w->rest) LAM_TRY(lmi_tensors_note(w->t, w->e, "what Lightning keeps of the training is left out"));
     if (w->again)
         LAM_TRY(lmi_tensors_note(w->t, w->e, "%d object%s at several places %s shown at the first",
                                  (int)w->again, w->again == 1 ? "" : "s", w->again == 1 ? "is" : "are"));
@@ -239,6 +245,7 @@ static lam_status tell(walking *w) {
 static lam_status walk(walking *w) {
     const int32_t first = lmi_tensors_n(w->t);
     const size_t first_module = w->t->modules.n;
+    w->lightning = lmi_pickled_get(w->p, w->p->root, "pytorch-lightning_version") >= 0;
     LAM_TRY(visit(w, NULL, "", w->p->root));
     while (w->stack.n) {
         const frame *f = lmi_vec_at(&w->stack, w->stack.n - 1);
