@@ -36,6 +36,8 @@ void lmi_seen_free(lmi_seen *s) {
     free(s);
 }
 
+bool lmi_of_weights(const lam_model *m) { return m->described || lam_model_told(m, "format"); }
+
 lam_status lam_build_checked(lam_builder *b, const lam_checked *looked, lam_error *e) {
     LAM_TRY(lmi_needs(looked, "what was checked", e));
     lmi_seen *s = seen_of(b);

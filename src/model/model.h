@@ -50,6 +50,8 @@ void lmi_device_free(lmi_device *d); /* NULL is allowed */
 typedef struct lmi_seen lmi_seen;
 void lmi_seen_free(lmi_seen *s); /* NULL is allowed */
 void lmi_seen_finish(lmi_seen *s);
+/* True for a model of a file: its weights may be checked, and no call has values. */
+bool lmi_of_weights(const struct lam_model *m);
 /* A set of backward passes, by their numbers; larger numbers are in no set. */
 enum { LMI_PASSES = 1 << 16 };
 typedef struct lmi_passes {

@@ -233,11 +233,6 @@ static lam_status read_file(lam_model **out, const char *path, const lam_read_op
     lam_status s = lmi_format_of(&file, &format, e);
     if (s != LAM_OK)
         ;
-    else if (o && o->health && (format == LMI_ONNX || format == LMI_PT2))
-        s = lmi_fail(
-            e, LAM_UNSUPPORTED, path,
-            "NaN and Inf are looked for in the weights of safetensors, GGUF and checkpoints, and not in "
-            "this format");
     else if (o && o->n_inputs && format != LMI_ONNX)
         s = lmi_fail(e, LAM_USAGE, path,
                      "its inputs have the sizes that the file says; those of an ONNX file can be given");

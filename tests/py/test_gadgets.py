@@ -480,7 +480,7 @@ def test_a_deep_tree_is_written():
     for _ in range(300):
         net = nn.Sequential(net)
     gadgets = watched(net, lambda net: None)
-    text = gadgets._told(gadgets._captures[0])
+    text = gadgets._text_of(gadgets._captures[0])
     assert text.count(b'"info"') == 301
     assert len(text) < 301 * 22 * 400
 

@@ -72,7 +72,7 @@ static bool same_finding(const walk *w, const lam_finding *a, const lam_finding 
 /* A finding with the same place and kind as an earlier one is not added. */
 static lam_status find(walk *w, lam_finding f) {
     lam_finding *all = w->h->findings.data;
-    if (!w->m->described) f.place = place_of(w, f.call);
+    if (!lmi_of_weights(w->m)) f.place = place_of(w, f.call);
     f.times = 1;
     for (size_t i = 0; i < w->h->findings.n; i++) {
         if (!same_finding(w, &all[i], &f)) continue;
@@ -386,8 +386,8 @@ static lam_status on_check(walk *w, int32_t i, const lam_bad *bad) {
                                  .bad = i});
 }
 
-/* A tensor of a model that is only described: it has no calls. */
-static lam_status on_described(walk *w, int32_t i, const lam_bad *bad) {
+/* A tensor of a file: no call had it. */
+static lam_status on_weight(walk *w, int32_t i, const lam_bad *bad) {
     if (bad->side != LAM_BAD_OWNED) return LAM_OK;
     return find(w, (lam_finding){.phase = LAM_FORWARD,
                                  .call = -1,
@@ -400,7 +400,7 @@ static lam_status on_described(walk *w, int32_t i, const lam_bad *bad) {
 
 static lam_status one(walk *w, int32_t i) {
     const lam_bad *bad = bad_at(w, i);
-    if (w->m->described) return on_described(w, i, bad);
+    if (lmi_of_weights(w->m)) return on_weight(w, i, bad);
     bool of_call = bad->side != LAM_BAD_OP && bad->side != LAM_BAD_NODE;
     if (of_call && bad->call < 0) return LAM_OK;
     switch (bad->side) {
@@ -422,7 +422,8 @@ static lam_status one(walk *w, int32_t i) {
 static void first_states(lam_health *h) {
     const lam_model *m = h->m;
     for (int32_t i = 0; i < m->n_events; i++) {
-        h->forward[i] = m->events[i].n_out > 0 ? LAM_HEALTH_FINE : LAM_HEALTH_UNKNOWN;
+        const bool seen = m->events[i].n_out > 0 && !lmi_of_weights(m);
+        h->forward[i] = seen ? LAM_HEALTH_FINE : LAM_HEALTH_UNKNOWN;
         h->backward[i] = h->checked->gradients ? LAM_HEALTH_FINE : LAM_HEALTH_UNKNOWN;
     }
     for (int32_t i = 0; i < lam_model_n_bad(m); i++) {
@@ -462,6 +463,9 @@ static lam_status allocate(walk *w) {
     return LAM_OK;
 }
 
+/* Places of which nothing is known yet. */
+enum { NOTHING = 0xff };
+
 /* From bad to good; unknown is worse than fine. */
 static int badness(lam_health_state s) {
     return s == LAM_HEALTH_BORN ? 3 : s == LAM_HEALTH_PASSED ? 2 : s == LAM_HEALTH_UNKNOWN ? 1 : 0;
@@ -471,36 +475,65 @@ uint8_t lmi_worse_health(uint8_t a, uint8_t b) {
     return badness((lam_health_state)b) > badness((lam_health_state)a) ? b : a;
 }
 
+static uint8_t worse_of(uint8_t a, uint8_t b) { return a == NOTHING ? b : lmi_worse_health(a, b); }
+
 /* The worst state of the calls of each place. */
 void lmi_health_places(lam_health *h) {
-    enum { NO_CALL = 0xff };
     for (int side = 0; side < 2; side++) {
         const uint8_t *state = side ? h->backward : h->forward;
         uint8_t *to = h->places[side];
-        memset(to, NO_CALL, (size_t)h->m->n_places);
+        memset(to, NOTHING, (size_t)h->m->n_places);
         for (int32_t i = 0; i < h->m->n_events; i++) {
             uint8_t *at = &to[h->m->events[i].place];
-            *at = *at == NO_CALL ? state[i] : lmi_worse_health(*at, state[i]);
+            *at = worse_of(*at, state[i]);
         }
         for (int32_t i = 0; i < h->m->n_places; i++)
-            if (to[i] == NO_CALL) to[i] = LAM_HEALTH_UNKNOWN;
+            if (to[i] == NOTHING) to[i] = LAM_HEALTH_UNKNOWN;
     }
 }
 
-/* The places of a model that is only described, by the tensors of their modules. */
-static void described_places(lam_health *h) {
-    memset(h->places[0], LAM_HEALTH_FINE, (size_t)h->m->n_places);
-    memset(h->places[1], LAM_HEALTH_UNKNOWN, (size_t)h->m->n_places);
-    for (int32_t i = 0; i < lam_model_n_bad(h->m); i++) {
-        const lam_bad *bad = lam_model_bad(h->m, i);
-        uint8_t *to = &h->places[0][bad->place];
-        *to = lmi_worse_health(*to, bad->side == LAM_BAD_OWNED ? LAM_HEALTH_BORN : LAM_HEALTH_UNKNOWN);
+/* The state of each tensor of a file. What is found comes in the order of a module's tensors, so that `next`,
+ * of each module, is where its next one is looked for. */
+static void states_of_tensors(const lam_model *m, uint8_t *state, int32_t *next) {
+    for (int32_t i = 0; i < lam_model_n_bad(m); i++) {
+        const lam_bad *bad = lam_model_bad(m, i);
+        const int32_t module = m->places[bad->place].module;
+        const lam_module *mod = &m->modules[module];
+        for (int32_t k = 0; k < mod->n_owned; k++, next[module]++) {
+            const lam_owned *o = &mod->owned[next[module] % mod->n_owned];
+            if (!same_text(o->name, bad->name)) continue;
+            state[o->tensor] = bad->side == LAM_BAD_OWNED ? LAM_HEALTH_BORN : LAM_HEALTH_UNKNOWN;
+            break;
+        }
     }
-    for (int32_t i = h->m->n_places; i-- > 1;) { /* a parent comes before its children */
-        const uint8_t state = h->places[0][i];
-        uint8_t *up = &h->places[0][h->m->places[i].parent];
-        *up = lmi_worse_health(*up, state == LAM_HEALTH_BORN ? LAM_HEALTH_PASSED : state);
+}
+
+/* The places of a model of a file, by the tensors of their modules; without any its health is unknown. */
+static lam_status places_of_weights(walk *w) {
+    const lam_model *m = w->m;
+    uint8_t *to = w->h->places[0], *state = lmi_alloc(&w->scratch, (uint64_t)m->n_tensors + 1, 1);
+    int32_t *next = lmi_alloc(&w->scratch, (uint64_t)m->n_modules + 1, sizeof *next);
+    if (!state || !next) return lmi_nomem(w->e);
+    memset(state, LAM_HEALTH_FINE, (size_t)m->n_tensors);
+    memset(to, NOTHING, (size_t)m->n_places);
+    memset(w->h->places[1], LAM_HEALTH_UNKNOWN, (size_t)m->n_places);
+    states_of_tensors(m, state, next);
+    for (int32_t i = 0; i < m->n_places; i++) {
+        const lam_module *mod = &m->modules[m->places[i].module];
+        for (int32_t k = 0; k < mod->n_owned; k++) to[i] = worse_of(to[i], state[mod->owned[k].tensor]);
     }
+    for (int32_t i = 0; i < lam_model_n_bad(m); i++) { /* also of parts of packed weights */
+        const lam_bad *bad = lam_model_bad(m, i);
+        to[bad->place] =
+            worse_of(to[bad->place], bad->side == LAM_BAD_OWNED ? LAM_HEALTH_BORN : LAM_HEALTH_UNKNOWN);
+    }
+    for (int32_t i = m->n_places; i-- > 1;) { /* a parent comes before its children */
+        const uint8_t passed = to[i] == LAM_HEALTH_BORN ? LAM_HEALTH_PASSED : to[i];
+        if (passed != NOTHING) to[m->places[i].parent] = worse_of(to[m->places[i].parent], passed);
+    }
+    for (int32_t i = 0; i < m->n_places; i++)
+        if (to[i] == NOTHING) to[i] = LAM_HEALTH_UNKNOWN;
+    return LAM_OK;
 }
 
 static lam_status by_place(walk *w) {
@@ -508,10 +541,8 @@ static lam_status by_place(walk *w) {
         w->h->places[side] = lmi_alloc(&w->h->arena, (uint64_t)w->m->n_places + 1, 1);
         if (!w->h->places[side]) return lmi_nomem(w->e);
     }
-    if (w->m->described)
-        described_places(w->h);
-    else
-        lmi_health_places(w->h);
+    if (lmi_of_weights(w->m)) return places_of_weights(w);
+    lmi_health_places(w->h);
     return LAM_OK;
 }
 

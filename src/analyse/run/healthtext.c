@@ -72,7 +72,7 @@ static void put_inside(lmi_buf *b, const lam_bad *bad) {
 static void put_where(lmi_buf *b, const lam_model *m, const lam_finding *f) {
     bool back = f->phase == LAM_BACKWARD;
     if (back) lmi_put(b, "the backward of ");
-    if (m->described)
+    if (lmi_of_weights(m))
         put_place(b, m, f->place);
     else if (f->call < 0)
         lmi_put(b, back ? "what ran outside of every layer" : "outside of every layer");
@@ -122,7 +122,7 @@ static void put_finding(lmi_buf *b, const lam_model *m, const lam_finding *f, bo
         put_amount(b, m, bad, "");
     } else {
         lmi_putf(b, "%s %s %s", kind_of(bad), first ? "first" : "also",
-                 f->call < 0 && f->phase != LAM_BACKWARD && !m->described ? "" : "in ");
+                 f->call < 0 && f->phase != LAM_BACKWARD && !lmi_of_weights(m) ? "" : "in ");
         put_where(b, m, f);
         put_amount(b, m, bad, f->phase == LAM_BACKWARD ? " of a gradient" : "");
     }
@@ -145,7 +145,7 @@ static void put_none(lmi_buf *b, const lam_health *h) {
     else
         lmi_put(b, "there was no value to check");
     if (l->unseen) lmi_putf(b, "; %lld could not be checked", (long long)l->unseen);
-    if (!l->gradients && !h->m->described) lmi_put(b, "; no gradient was checked");
+    if (!l->gradients && !lmi_of_weights(h->m)) lmi_put(b, "; no gradient was checked");
 }
 
 static lam_status tell(lam_health *h, lmi_buf *b, lam_error *e) {

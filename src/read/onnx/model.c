@@ -201,7 +201,7 @@ lam_status lmi_onnx_model_of(lam_model **out, const lmi_bytes *file, const lam_r
     lam_status s = lmi_onnx_parse(&m, file, e);
     if (s == LAM_OK) s = lmi_onnx_open_axes(&m, &open, e);
     if (s == LAM_OK) s = lmi_onnx_infer_with(&m, o, other, e);
-    if (s == LAM_OK) s = lmi_onnx_build(out, &m, limit, e);
+    if (s == LAM_OK) s = lmi_onnx_build(out, &m, o, limit, e);
     if (s == LAM_OK && (s = lmi_onnx_open_sizes(&m, &open, *out, e)) != LAM_OK) {
         lam_model_free(*out);
         *out = NULL;

@@ -15,6 +15,7 @@ typedef enum running { NEVER, HIDDEN, RUNS } running;
 
 typedef struct source {
     lmi_onnx_model *m;
+    const lam_read_options *o;
     lam_builder *b;
     lmi_arena a;
     lmi_onnx_scopes s;
@@ -528,14 +529,16 @@ static lam_status build(source *g) {
     LAM_TRY(find_running(g, g->m->graph, RUNS, 1));
     LAM_TRY(add_places(g));
     LAM_TRY(add_tensors(g));
+    if (g->o && g->o->health) LAM_TRY(lmi_onnx_check(g->m, g->uses, g->o->watcher, g->b, g->e));
     LAM_TRY(find_passes(g));
     LAM_TRY(add_calls(g));
     LAM_TRY(add_operators(g));
     return tell(g);
 }
 
-lam_status lmi_onnx_build(lam_model **out, lmi_onnx_model *m, uint64_t memory_limit, lam_error *e) {
-    source g = {.m = m, .e = e};
+lam_status lmi_onnx_build(lam_model **out, lmi_onnx_model *m, const lam_read_options *o,
+                          uint64_t memory_limit, lam_error *e) {
+    source g = {.m = m, .o = o, .e = e};
     g.work = INT64_C(1) << 16;
     lmi_arena_init(&g.a, m->arena.limit);
     lmi_map_init(&g.places);

@@ -94,7 +94,12 @@ void lmi_onnx_look_at(const lmi_onnx_model *m, lmi_onnx_use *uses, int32_t node)
 /* `named`: its name is that of a module's tensor. */
 lmi_onnx_role lmi_onnx_role_of(const lmi_onnx_value *v, const lmi_onnx_use *u, bool named);
 
-/* The model of a graph. */
-lam_status lmi_onnx_build(lam_model **out, lmi_onnx_model *m, uint64_t memory_limit, lam_error *e);
+/* Looks for NaN and Inf in the weights, those with a tensor in `uses`, and tells the model. */
+lam_status lmi_onnx_check(lmi_onnx_model *m, const lmi_onnx_use *uses, const lam_watcher *watcher,
+                          lam_builder *b, lam_error *e);
+
+/* The model of a graph; `o`: whether its weights are checked; NULL: they are not. */
+lam_status lmi_onnx_build(lam_model **out, lmi_onnx_model *m, const lam_read_options *o,
+                          uint64_t memory_limit, lam_error *e);
 
 #endif

@@ -5,10 +5,13 @@
  *   - a floating-point tensor of more than one element, or one whose name is that of a module's tensor, and
  *   - a tensor of 8 bits or fewer an element, or of 32-bit integers where an operator takes such a bias,
  * that some node reads as other than a setting (operators.def), or that none reads. Statistics of a batch
- * normalisation, and whole numbers that have the name of a module's tensor, are buffers. */
+ * normalisation, and whole numbers that have the name of a module's tensor, are buffers. NaN and Inf in them
+ * are found by the search that files of weights have. */
+#include "read/weights/weights.h"
 #include "read/onnx/source.h"
 
 #include <ctype.h>
+#include <stdio.h>
 
 static bool is_float(int32_t type) {
     return type == LMI_ONNX_FLOAT || type == LMI_ONNX_FLOAT16 || type == LMI_ONNX_DOUBLE ||
@@ -67,4 +70,78 @@ lmi_onnx_role lmi_onnx_role_of(const lmi_onnx_value *v, const lmi_onnx_use *u, b
     if (u->statistic && !u->weight) return LMI_ONNX_BUFFER;
     if (is_float(v->type) || few || (v->type == LMI_ONNX_INT32 && u->int32)) return LMI_ONNX_PARAMETER;
     return named && u->first >= 0 ? LMI_ONNX_BUFFER : LMI_ONNX_NO_WEIGHT;
+}
+
+/* -- NaN and Inf ----------------------------------------------------------------------------------------- */
+
+/* Where the values of a weight are: in the model's file, or in memory that is another one of the list. */
+static lam_status place_of(lmi_onnx_model *m, int32_t value, lmi_tensors *t, lmi_stored_tensor *x,
+                           lam_error *e) {
+    lmi_onnx_value *v = lmi_onnx_value_at(m, value);
+    const void *memory = NULL;
+    x->placed = true;
+    x->at = v->at;
+    if (v->where == LMI_ONNX_RAW) return LAM_OK;
+    if (v->where == LMI_ONNX_MEMORY || v->where == LMI_ONNX_FIELDS)
+        LAM_TRY(lmi_onnx_elements(m, v, m->file->size * 2, &memory, e));
+    x->placed = memory != NULL;
+    x->at = 0;
+    if (!memory)
+        x->unread = v->where == LMI_ONNX_EXTERNAL ? "they are in another file, which is not opened"
+                    : v->where == LMI_ONNX_SPARSE ? "it is sparse"
+                                                  : "its numbers are not those of its type and shape";
+    const lmi_bytes held = lmi_bytes_of(memory, v->bytes, m->file->name);
+    return memory ? lmi_tensors_in(t, &held, e) : LAM_OK;
+}
+
+/* A constant of -Inf alone is mostly a mask, but not as what layers name so. */
+static bool may_be_mask(const char *name) {
+    const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name;
+    return strcmp(last, "weight") != 0 && strcmp(last, "bias") != 0;
+}
+
+/* Values of functions and bodies may have the names of others. */
+static lam_status add(lmi_onnx_model *m, int32_t value, lmi_tensors *t, lam_error *e) {
+    const lmi_onnx_value *v = lmi_onnx_value_at(m, value);
+    const lam_op_arg as = lmi_onnx_arg(m, value, 0);
+    uint64_t bytes = 0;
+    char other[300];
+    lmi_stored_tensor x = {.name = v->name,
+                           .dtype = as.dtype,
+                           .ndim = as.ndim,
+                           .sizes = as.sizes,
+                           .role_known = true,
+                           .buffer = may_be_mask(v->name)};
+    x.bytes = lmi_onnx_raw_bytes(v, &bytes) ? (int64_t)bytes : -1;
+    snprintf(other, sizeof other, "%.250s (value %d)", v->name, (int)value);
+    if (lmi_map_get(&t->by_name, v->name) >= 0) x.name = other;
+    LAM_TRY(place_of(m, value, t, &x, e));
+    LAM_TRY(lmi_tensors_add(t, &x, m->file, v->at, e));
+    if (v->where == LMI_ONNX_RAW) lmi_tensors_at(t, lmi_tensors_n(t) - 1)->file = 0;
+    return LAM_OK;
+}
+
+static lam_status check(lmi_onnx_model *m, const lmi_onnx_use *uses, lmi_tensors *t,
+                        const lam_watcher *watcher, lam_builder *b, lam_error *e) {
+    int32_t n = 0, *place = lmi_alloc_none(&t->arena, (int32_t)m->values.n);
+    if (!place) return lmi_nomem(e);
+    LAM_TRY(lmi_tensors_in(t, m->file, e)); /* the first file of the list */
+    for (int32_t i = 0; i < (int32_t)m->values.n; i++) {
+        if (!uses[i].tensor) continue;
+        place[n++] = uses[i].place;
+        LAM_TRY(add(m, i, t, e));
+    }
+    LAM_TRY(lmi_weights_check(t, watcher, e));
+    LAM_TRY(lmi_tensors_health(t, place, b, e));
+    return lmi_tensors_tell(t, b, e);
+}
+
+lam_status lmi_onnx_check(lmi_onnx_model *m, const lmi_onnx_use *uses, const lam_watcher *watcher,
+                          lam_builder *b, lam_error *e) {
+    lmi_tensors t;
+    lmi_tensors_init(&t, m->file->size);
+    t.keep = true;
+    lam_status s = check(m, uses, &t, watcher, b, e);
+    lmi_tensors_free(&t);
+    return s;
 }

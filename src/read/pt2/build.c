@@ -34,6 +34,21 @@ static lam_status push_weight(lmi_pt2 *p, int32_t i) {
                           lmi_pt2_weight_at(p, first)->tensor, w->buffer, p->e);
 }
 
+/* A weight that no list of values has is one of which the file has none. */
+static lam_status push_health(lmi_pt2 *p) {
+    const lmi_tensors *t = &p->stored;
+    int32_t module, *place = lmi_alloc_none(&p->arena, lmi_tensors_n(t));
+    if (!place) return lmi_nomem(p->e);
+    for (int32_t i = 0; i < lmi_tensors_n(t); i++) {
+        const char *name = lmi_tensors_at(t, i)->name, *dot = strrchr(name, '.');
+        if (lmi_map_get(&p->by_weight, name) < 0) continue;
+        LAM_TRY(lmi_pt2_module_of(p, name, dot ? (size_t)(dot - name) : 0, &module));
+        place[i] = lmi_pt2_module_at(p, module)->index;
+    }
+    LAM_TRY(lmi_tensors_health(t, place, p->b, p->e));
+    return lmi_tensors_tell(t, p->b, p->e);
+}
+
 /* -- calls ----------------------------------------------------------------------------------------------- */
 
 static lam_status fill_ends(lmi_pt2 *p, int32_t first, lmi_vec *to) {
@@ -155,6 +170,7 @@ static lam_status tell(lmi_pt2 *p) {
 static lam_status build(lmi_pt2 *p, lmi_vec *in, lmi_vec *out) {
     LAM_TRY(lmi_pt2_places(p));
     for (size_t i = 0; i < p->weights.n; i++) LAM_TRY(push_weight(p, (int32_t)i));
+    if (p->stored.checked) LAM_TRY(push_health(p));
     LAM_TRY(push_calls(p, in, out));
     LAM_TRY(lam_build_ops_seen(p->b, p->e));
     for (size_t i = 0; i < p->steps.n; i++) {

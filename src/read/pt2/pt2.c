@@ -2,6 +2,7 @@
  *
  * A read from its beginning to the model. */
 #include "read/pt2/pt2.h"
+#include "read/weights/weights.h"
 
 #include <stdlib.h>
 
@@ -14,6 +15,7 @@ static lam_status read_all(lmi_pt2 *p, lam_model **out) {
     LAM_TRY(lmi_pt2_program(p));
     LAM_TRY(lmi_pt2_symbols(p));
     LAM_TRY(lmi_pt2_weights(p));
+    if (p->stored.keep) LAM_TRY(lmi_weights_check(&p->stored, p->o->watcher, p->e));
     LAM_TRY(lmi_pt2_modules(p));
     LAM_TRY(lmi_pt2_walk(p));
     LAM_TRY(lam_builder_new(&p->b, p->o && p->o->memory_limit ? p->o->memory_limit : room_of(p), p->e));
@@ -30,6 +32,8 @@ static void init(lmi_pt2 *p) {
     lmi_map_init(&p->hints);
     lmi_vec_init(&p->hint, sizeof(int64_t));
     lmi_vec_init(&p->weights, sizeof(lmi_pt2_weight));
+    lmi_tensors_init(&p->stored, p->of->size);
+    p->stored.keep = p->o && p->o->health;
     lmi_map_init(&p->by_weight);
     lmi_map_init(&p->by_store);
     lmi_map_init(&p->placeholders);
@@ -74,6 +78,7 @@ static void release(lmi_pt2 *p) {
     lmi_buf_free(&p->path);
     lmi_json_free(&p->j);
     free(p->text);
+    lmi_tensors_free(&p->stored);
     lmi_zip_free(&p->zip);
     lmi_arena_free(&p->arena);
     lam_builder_free(p->b);

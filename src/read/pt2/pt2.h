@@ -99,6 +99,8 @@ typedef struct lmi_pt2 {
     lmi_map hints;                     /* of each symbol: its position in `hint` */
     lmi_vec hint;                      /* int64_t; -1: unknown */
     lmi_vec weights;                   /* lmi_pt2_weight */
+    lmi_tensors stored;                /* their values, if these are checked */
+    bool turned;                       /* those are in the other byte order */
     lmi_map by_weight, by_store;
     lmi_map placeholders; /* of a graph input's name: its weight */
     lmi_map inputs;       /* of the name of a tensor of the program: its position in the JSON */

@@ -87,6 +87,65 @@ static lam_status note_store(lmi_pt2 *p, lmi_pt2_weight *w, const char *folder, 
     return LAM_OK;
 }
 
+/* The byte of the archive that a tensor's storage begins at; else why its values can't be read. */
+static lam_status find_values(lmi_pt2 *p, const char *folder, uint32_t at, lmi_stored_tensor *x,
+                              uint64_t *size, uint64_t *begin) {
+    const char *file = lmi_json_as_text(&p->j, lmi_json_get(&p->j, at, "path_name"));
+    const lmi_zip_entry *entry = NULL;
+    lmi_bytes part;
+    lmi_buf name;
+    lam_error why = {.at = -1};
+    lmi_buf_init(&name);
+    lmi_putf(&name, "data/%s/%s", folder, file ? file : "");
+    lam_status s = lmi_buf_status(&name, p->e);
+    if (s == LAM_OK) s = lmi_pt2_entry(p, name.s, &entry);
+    lmi_buf_free(&name);
+    if (s == LAM_OK && !entry) x->unread = "the file does not have them";
+    if (lmi_json_is(&p->j, lmi_json_get(&p->j, at, "use_pickle")) == LMI_JSON_TRUE)
+        x->unread = "they are in a pickle of their own";
+    if (s != LAM_OK || x->unread) return s;
+    s = lmi_zip_part(&p->zip, entry, &part, &why);
+    if (s == LAM_IO) return lmi_fail(p->e, s, why.where, "%s", why.text);
+    if (s != LAM_OK) x->unread = LMI_PACKED_STORAGE;
+    *size = s == LAM_OK ? part.size : 0;
+    *begin = s == LAM_OK ? part.start - p->of->start : 0;
+    return LAM_OK;
+}
+
+/* Adds a weight to those whose values are checked. A file of values is the storage that the tensor is a view
+ * of. */
+static lam_status add_values(lmi_pt2 *p, const lmi_pt2_weight *w, const char *folder, uint32_t at) {
+    const uint32_t meta = lmi_json_get(&p->j, at, "tensor_meta"), list = lmi_json_get(&p->j, meta, "strides"),
+                   start = lmi_json_get(&p->j, meta, "storage_offset");
+    int64_t strides[LMI_MOST_AXES], offset = 0, step = 1, numel;
+    uint64_t size = 0, begin = 0;
+    int32_t k = 0;
+    lmi_stored_tensor x = {.name = w->name,
+                           .dtype = w->dtype,
+                           .ndim = w->ndim,
+                           .sizes = w->sizes,
+                           .bytes = -1,
+                           .role_known = true,
+                           .buffer = w->buffer};
+    const int32_t bits = lam_dtype_bits(w->dtype);
+    if (w->ndim < 0 || !lmi_product(w->sizes, w->ndim, &numel)) return LAM_OK;
+    if (!lmi_mul_over(numel, bits, &x.bytes)) x.bytes = bits ? (x.bytes + 7) / 8 : -1;
+    LAM_TRY(find_values(p, folder, at, &x, &size, &begin));
+    for (int32_t i = w->ndim - 1; i >= 0; i--) {
+        strides[i] = step;
+        if (lmi_mul_over(step, w->sizes[i] ? w->sizes[i] : 1, &step)) return LAM_OK;
+    }
+    if (lmi_json_size(&p->j, list) == (uint32_t)w->ndim)
+        LMI_JSON_EACH(&p->j, list, i) LAM_TRY(lmi_pt2_size(p, i, &strides[k++]));
+    if (start) LAM_TRY(lmi_pt2_size(p, start, &offset));
+    const int64_t span = lmi_view_span(w->sizes, strides, w->ndim, offset);
+    if (!x.unread && (span < 0 || (lmi_int128)span * bits > (lmi_int128)size * 8))
+        x.unread = "its storage is shorter than its shape says";
+    if (p->turned && !x.unread) x.unread = "its numbers are in the other byte order";
+    if (!x.unread) LAM_TRY(lmi_tensors_view(&p->stored, &x, begin, strides, offset, p->e));
+    return lmi_tensors_add(&p->stored, &x, p->of, begin, p->e);
+}
+
 /* An entry of the list of constants is a buffer if the signature says so, else a tensor that the code has. */
 static lam_status add_stored(lmi_pt2 *p, const char *folder, const char *name, uint32_t at, bool constants) {
     const lmi_json *j = &p->j;
@@ -105,7 +164,8 @@ static lam_status add_stored(lmi_pt2 *p, const char *folder, const char *name, u
         w->requires_grad =
             !w->buffer && lmi_json_is(j, lmi_json_get(j, meta, "requires_grad")) == LMI_JSON_TRUE;
     }
-    return file ? note_store(p, w, folder, file) : LAM_OK;
+    if (file) LAM_TRY(note_store(p, w, folder, file));
+    return p->stored.keep && w->same < 0 ? add_values(p, w, folder, at) : LAM_OK;
 }
 
 static lam_status add_config(lmi_pt2 *p, const char *folder, bool constants) {
@@ -136,7 +196,8 @@ static lam_status read_config(lmi_pt2 *p, const lmi_zip_entry *entry, const char
 
 /* -- a checkpoint in the archive (until PyTorch 2.8) ----------------------------------------------------- */
 
-static lam_status add_saved(lmi_pt2 *p, const lmi_tensors *t, int32_t i) {
+static lam_status add_saved(lmi_pt2 *p, int32_t i) {
+    const lmi_tensors *t = &p->stored;
     const lmi_stored_tensor *x = lmi_tensors_at(t, i);
     lmi_pt2_weight *w;
     LAM_TRY(weight_of(p, x->name, &w));
@@ -152,13 +213,11 @@ static lam_status add_saved(lmi_pt2 *p, const lmi_tensors *t, int32_t i) {
 
 static lam_status read_saved(lmi_pt2 *p, const lmi_zip_entry *entry) {
     lmi_bytes part;
-    lmi_tensors t;
     LAM_TRY(lmi_zip_part(&p->zip, entry, &part, p->e));
-    lmi_tensors_init(&t, part.size);
-    lam_status s = lmi_checkpoint_read(&t, &part, LMI_TORCH_ZIP, p->e);
-    for (int32_t i = 0; s == LAM_OK && i < lmi_tensors_n(&t); i++) s = add_saved(p, &t, i);
-    lmi_tensors_free(&t);
-    return s;
+    LAM_TRY(lmi_tensors_in(&p->stored, &part, p->e));
+    LAM_TRY(lmi_checkpoint_read(&p->stored, &part, LMI_TORCH_ZIP, p->e));
+    for (int32_t i = 0; i < lmi_tensors_n(&p->stored); i++) LAM_TRY(add_saved(p, i));
+    return LAM_OK;
 }
 
 /* -- all of them ----------------------------------------------------------------------------------------- */
@@ -182,6 +241,7 @@ static lam_status beside(lmi_pt2 *p, const char *folder, const char *end, const 
 static lam_status read_folder(lmi_pt2 *p, const char *folder, bool constants) {
     const lmi_zip_entry *config, *saved;
     LAM_TRY(beside(p, folder, constants ? "_constants_config.json" : "_weights_config.json", &config));
+    if (config && !p->stored.files.n) LAM_TRY(lmi_tensors_in(&p->stored, p->of, p->e));
     if (config) return read_config(p, config, folder, constants);
     if (constants) return LAM_OK;
     LAM_TRY(beside(p, folder, ".pt", &saved));
@@ -198,9 +258,40 @@ static lam_status read_stored(lmi_pt2 *p) {
     return read_folder(p, "weights", false);
 }
 
+/* Those whose values were not found are not checked. */
+static lam_status add_others(lmi_pt2 *p) {
+    for (int32_t i = 0; i < (int32_t)p->weights.n; i++) {
+        const lmi_pt2_weight *w = lmi_pt2_weight_at(p, i);
+        const lmi_stored_tensor x = {.name = w->name,
+                                     .dtype = w->dtype,
+                                     .ndim = w->ndim,
+                                     .sizes = w->sizes,
+                                     .bytes = -1,
+                                     .unread = "the file does not have them"};
+        if (w->same < 0 && lmi_map_get(&p->stored.by_name, w->name) < 0)
+            LAM_TRY(lmi_tensors_add(&p->stored, &x, p->of, 0, p->e));
+    }
+    return LAM_OK;
+}
+
+/* A machine with the other order of bytes writes "big". */
+static lam_status find_order(lmi_pt2 *p) {
+    const lmi_zip_entry *entry;
+    char *text = NULL;
+    size_t n = 0;
+    LAM_TRY(lmi_pt2_entry(p, "byteorder", &entry));
+    if (!entry || entry->size != 3) return LAM_OK;
+    LAM_TRY(lmi_zip_all(&p->zip, entry, entry->size, &text, &n, p->e));
+    p->turned = n == 3 && memcmp(text, "big", 3) == 0;
+    free(text);
+    return LAM_OK;
+}
+
 /* What is stored comes first, as it is in the order in which the model registered it. */
 lam_status lmi_pt2_weights(lmi_pt2 *p) {
+    if (p->stored.keep) LAM_TRY(find_order(p));
     LAM_TRY(read_stored(p));
     LAM_TRY(read_signature(p));
-    return read_folder(p, "constants", true);
+    LAM_TRY(read_folder(p, "constants", true));
+    return p->stored.keep ? add_others(p) : LAM_OK;
 }

@@ -66,6 +66,45 @@ lam_status lmi_tensors_add(lmi_tensors *t, const lmi_stored_tensor *info, const 
     return lmi_vec_put(&t->at, &x, e);
 }
 
+static bool is_by_rows(const int64_t *sizes, const int64_t *strides, int32_t n) {
+    lmi_int128 step = 1;
+    for (int32_t i = n - 1; i >= 0; i--) {
+        if (sizes[i] > 1 && strides[i] != step) return false;
+        step *= sizes[i];
+    }
+    return true;
+}
+
+int64_t lmi_view_span(const int64_t *sizes, const int64_t *strides, int32_t n, int64_t offset) {
+    lmi_int128 last = offset;
+    bool none = false;
+    if (offset < 0) return -1;
+    for (int32_t i = 0; i < n; i++) {
+        if (sizes[i] < 0 || strides[i] < 0) return -1;
+        none = none || sizes[i] == 0;
+        last += (lmi_int128)(sizes[i] ? sizes[i] - 1 : 0) * strides[i];
+        if (last > INT64_MAX - 1) return -1;
+    }
+    return none ? offset : (int64_t)last + 1;
+}
+
+lam_status lmi_tensors_view(lmi_tensors *t, lmi_stored_tensor *x, uint64_t at, const int64_t *strides,
+                            int64_t offset, lam_error *e) {
+    const int32_t bits = lam_dtype_bits(x->dtype);
+    int64_t numel = 0;
+    if (bits % 8 || bits == 0)
+        x->unread = "its elements are no whole bytes";
+    else if (!lmi_product(x->sizes, x->ndim, &numel) ||
+             numel > lmi_view_span(x->sizes, strides, x->ndim, offset) - offset)
+        x->unread = "it has elements of its storage several times";
+    if (x->unread) return LAM_OK;
+    x->placed = true;
+    x->at = at + (uint64_t)offset * (uint64_t)(bits / 8);
+    if (is_by_rows(x->sizes, strides, x->ndim)) return LAM_OK;
+    x->strides = lmi_copy(&t->arena, strides, (uint64_t)x->ndim, sizeof *strides);
+    return x->strides ? LAM_OK : lmi_nomem(e);
+}
+
 lam_status lmi_tensors_module(lmi_tensors *t, const char *path, const char *type, const char *type_path,
                               lam_error *e) {
     const lmi_stored_module m = {path, type, type_path};
@@ -100,6 +139,12 @@ static lam_status note_buffers(lmi_tensors *t, lam_error *e) {
     return LAM_OK;
 }
 
+lam_status lmi_tensors_tell(const lmi_tensors *t, lam_builder *b, lam_error *e) {
+    for (size_t i = 0; i < t->notes.n; i++)
+        LAM_TRY(lam_build_note(b, *(const char **)lmi_vec_at(&t->notes, i), e));
+    return LAM_OK;
+}
+
 static lam_status tell_format(lmi_tensors *t, lam_builder *b, const char *why, lam_error *e) {
     const char *mix = lmi_tensors_mix(t);
     if (!mix) return lmi_nomem(e);
@@ -107,9 +152,7 @@ static lam_status tell_format(lmi_tensors *t, lam_builder *b, const char *why, l
     LAM_TRY(lam_build_ops_seen(b, e));
     LAM_TRY(lam_build_provenance(b, "format", t->format, e));
     if (*mix) LAM_TRY(lam_build_provenance(b, "weights", mix, e));
-    for (size_t i = 0; i < t->notes.n; i++)
-        LAM_TRY(lam_build_note(b, *(const char **)lmi_vec_at(&t->notes, i), e));
-    return LAM_OK;
+    return lmi_tensors_tell(t, b, e);
 }
 
 lam_status lmi_tensors_model(lmi_tensors *t, const char *why, lam_model **out, lam_error *e) {

@@ -11,6 +11,7 @@
 #include "vocab/vocab.h"
 
 enum { LMI_MOST_AXES = 32 };
+#define LMI_PACKED_STORAGE "its storage is compressed or damaged" /* why values are not read */
 
 /* What a file says of a tensor. */
 typedef struct lmi_raw {
@@ -91,6 +92,14 @@ lam_status lmi_tensors_add(lmi_tensors *t, const lmi_stored_tensor *info, const 
                            lam_error *e);
 /* The tensors that are added next are in this file. Call it before its reader. */
 lam_status lmi_tensors_in(lmi_tensors *t, const lmi_bytes *of, lam_error *e);
+/* The elements of a storage from its first one to behind the last one of a view; -1: a size or stride can't
+ * be. */
+int64_t lmi_view_span(const int64_t *sizes, const int64_t *strides, int32_t n, int64_t offset);
+/* Notes where the values of a view are, whose storage begins at a byte of the file; or why they can't be
+ * read. One that has elements of its storage several times is not read: its values may be more than the file
+ * has. */
+lam_status lmi_tensors_view(lmi_tensors *t, lmi_stored_tensor *x, uint64_t at, const int64_t *strides,
+                            int64_t offset, lam_error *e);
 /* Notes the class of the module at a path; the texts must outlive the list. */
 lam_status lmi_tensors_module(lmi_tensors *t, const char *path, const char *type, const char *type_path,
                               lam_error *e);
@@ -101,6 +110,11 @@ lam_status lmi_tensors_note(lmi_tensors *t, lam_error *e, const char *fmt, ...) 
 lam_status lmi_tensors_config(lmi_tensors *t, const lmi_json *j, lam_error *e);
 /* Joins the tensors that hold one packed weight. */
 lam_status lmi_tensors_join(lmi_tensors *t, lam_error *e);
+/* Tells a model what was found in the values of the list, and what was not checked. `place`: of each tensor;
+ * -1: it has none. */
+lam_status lmi_tensors_health(const lmi_tensors *t, const int32_t *place, lam_builder *b, lam_error *e);
+/* Adds what was noted of the list to a model. */
+lam_status lmi_tensors_tell(const lmi_tensors *t, lam_builder *b, lam_error *e);
 /* The model of them. `why`: as lam_build_described. */
 lam_status lmi_tensors_model(lmi_tensors *t, const char *why, lam_model **out, lam_error *e);
 

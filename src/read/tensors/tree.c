@@ -246,39 +246,47 @@ static bool is_mask(const lmi_stored_tensor *x) {
     return x->found.nan == 0 && x->found.inf == x->found.negative && lmi_is_buffer(x);
 }
 
-/* A part of a packed weight belongs to the module of the weight. A place has the number of its module. */
-static lam_status add_bad(growing *g, int32_t i) {
-    const lmi_stored_tensor *x = lmi_tensors_at(g->t, i);
-    const int32_t owner = g->of[x->in < 0 ? i : x->in];
+static lam_status add_bad(const lmi_stored_tensor *x, int32_t place, lam_builder *b, lam_error *e) {
     const bool bad = x->found.nan || x->found.inf;
-    if (x->same >= 0 || owner < 0 || (!x->unseen && (!bad || is_mask(x)))) return LAM_OK;
+    if (x->same >= 0 || place < 0 || (!x->unseen && (!bad || is_mask(x)))) return LAM_OK;
     const lam_bad found = {.side = x->unseen ? LAM_BAD_UNSEEN : LAM_BAD_OWNED,
                            .phase = LAM_FORWARD,
                            .call = -1,
                            .from = -1,
                            .index = -1,
-                           .place = at(g, owner)->module,
+                           .place = place,
                            .name = last_of(x->name),
                            .found = x->found,
                            .dtype = x->raw.dtype,
                            .ndim = x->raw.ndim,
                            .sizes = x->raw.sizes};
-    return lam_build_bad(g->b, &found, g->e);
+    return lam_build_bad(b, &found, e);
 }
 
-static lam_status add_looked(growing *g) {
+lam_status lmi_tensors_health(const lmi_tensors *t, const int32_t *place, lam_builder *b, lam_error *e) {
     lam_checked looked = {0};
-    if (!g->t->checked) return LAM_OK;
-    for (int32_t i = 0; i < lmi_tensors_n(g->t); i++) {
-        const lmi_stored_tensor *x = lmi_tensors_at(g->t, i);
+    for (int32_t i = 0; i < lmi_tensors_n(t); i++) {
+        const lmi_stored_tensor *x = lmi_tensors_at(t, i);
         if (x->same >= 0) continue;
         looked.unseen += x->unseen != NULL;
         looked.tensors += x->unseen == NULL;
         looked.bytes += x->unseen || x->raw.bytes < 0 ? 0 : x->raw.bytes;
     }
-    LAM_TRY(lam_build_checked(g->b, &looked, g->e));
-    for (int32_t i = 0; i < lmi_tensors_n(g->t); i++) LAM_TRY(add_bad(g, i));
+    LAM_TRY(lam_build_checked(b, &looked, e));
+    for (int32_t i = 0; i < lmi_tensors_n(t); i++) LAM_TRY(add_bad(lmi_tensors_at(t, i), place[i], b, e));
     return LAM_OK;
+}
+
+/* A part of a packed weight belongs to the module of the weight. A place has the number of its module. */
+static lam_status add_health(growing *g) {
+    if (!g->t->checked) return LAM_OK;
+    int32_t *place = lmi_alloc_none(&g->t->arena, lmi_tensors_n(g->t));
+    if (!place) return lmi_nomem(g->e);
+    for (int32_t i = 0; i < lmi_tensors_n(g->t); i++) {
+        const int32_t in = lmi_tensors_at(g->t, i)->in, owner = g->of[in < 0 ? i : in];
+        if (owner >= 0) place[i] = at(g, owner)->module;
+    }
+    return lmi_tensors_health(g->t, place, g->b, g->e);
 }
 
 /* The types of a module's tensors, each once: "q4_K, float32". */
@@ -329,7 +337,7 @@ static lam_status grow(growing *g) {
     LAM_TRY(add_places(g));
     for (int32_t i = 0; i < n; i++)
         if (g->of[i] >= 0) LAM_TRY(add_tensor(g, i, last[i]));
-    LAM_TRY(add_looked(g));
+    LAM_TRY(add_health(g));
     lmi_buf_init(&text);
     lam_status s = add_attrs(g, &text);
     lmi_buf_free(&text);

@@ -123,54 +123,16 @@ static lam_status find_storage(const rebuilding *r, const storage *s, uint64_t *
     return LAM_OK;
 }
 
-static bool is_by_rows(const int64_t *sizes, const int64_t *strides, int32_t n) {
-    lmi_int128 step = 1;
-    for (int32_t i = n - 1; i >= 0; i--) {
-        if (sizes[i] > 1 && strides[i] != step) return false;
-        step *= sizes[i];
-    }
-    return true;
-}
-
-/* Says where the values of a view are. One that has elements of its storage several times is not read: its
- * values may be more than the file has. */
-static lam_status place_view(const rebuilding *r, const storage *s, const int64_t *strides, int64_t offset,
-                             int64_t spanned) {
+/* Says where the values of a view are. */
+static lam_status place_view(const rebuilding *r, const storage *s, const int64_t *strides, int64_t offset) {
     lmi_stored_tensor *x = r->out;
-    int64_t numel = 0;
     uint64_t at = 0;
     bool found = false;
-    const int32_t bits = lam_dtype_bits(x->dtype);
     if (!r->t->keep || x->unread) return LAM_OK;
     LAM_TRY(find_storage(r, s, &at, &found));
-    if (r->in->turned)
-        x->unread = "its numbers are in the other byte order";
-    else if (bits % 8 || bits == 0)
-        x->unread = "its elements are no whole bytes";
-    else if (!lmi_product(x->sizes, x->ndim, &numel) || numel > spanned - offset)
-        x->unread = "it has elements of its storage several times";
-    else if (!found)
-        x->unread = "its storage is compressed or damaged";
-    if (x->unread) return LAM_OK;
-    x->placed = true;
-    x->at = at + (uint64_t)offset * (uint64_t)(bits / 8);
-    if (is_by_rows(x->sizes, strides, x->ndim)) return LAM_OK;
-    x->strides = lmi_copy(&r->t->arena, strides, (uint64_t)x->ndim, sizeof *strides);
-    return x->strides ? LAM_OK : lmi_nomem(r->e);
-}
-
-/* The elements of a storage that a view spans; -1: a size or stride can't be. */
-static int64_t span_of(const int64_t *sizes, const int64_t *strides, int32_t n, int64_t offset) {
-    lmi_int128 last = offset;
-    bool none = false;
-    if (offset < 0) return -1;
-    for (int32_t i = 0; i < n; i++) {
-        if (sizes[i] < 0 || strides[i] < 0) return -1;
-        none = none || sizes[i] == 0;
-        last += (lmi_int128)(sizes[i] ? sizes[i] - 1 : 0) * strides[i];
-        if (last > INT64_MAX - 1) return -1;
-    }
-    return none ? offset : (int64_t)last + 1;
+    if (r->in->turned) x->unread = "its numbers are in the other byte order";
+    if (!x->unread && !found) x->unread = LMI_PACKED_STORAGE;
+    return x->unread ? LAM_OK : lmi_tensors_view(r->t, x, at, strides, offset, r->e);
 }
 
 /* (storage, offset, size, stride, ...), with a type of its own for a storage of bytes. */
@@ -186,7 +148,7 @@ static lam_status take_view(const rebuilding *r, int32_t arguments, int32_t dtyp
     const int32_t of_storage = s.dtype >= 0 ? lam_dtype_bits(s.dtype) : 8;
     if (dtype < 0) dtype = s.dtype;
     const int32_t bits = lam_dtype_bits(dtype);
-    const int64_t spanned = span_of(sizes, strides, n, offset);
+    const int64_t spanned = lmi_view_span(sizes, strides, n, offset);
     if (spanned < 0 || !lmi_product(sizes, n, &numel))
         return bad(r, "has a shape that can't be; its storage is", s.name);
     const lmi_int128 needed = (lmi_int128)spanned * bits, has = (lmi_int128)s.elements * of_storage;
@@ -202,7 +164,7 @@ static lam_status take_view(const rebuilding *r, int32_t arguments, int32_t dtyp
                               lmi_hash(sizes, (size_t)n * sizeof *sizes),
                               lmi_hash(strides, (size_t)n * sizeof *strides)};
     *r->identity = lmi_hash(parts, sizeof parts) | 1;
-    return place_view(r, &s, strides, offset, spanned);
+    return place_view(r, &s, strides, offset);
 }
 
 /* A tensor on no device has a shape and no bytes. */

@@ -217,8 +217,8 @@ static lam_status take_findings(lmi_saved *s, uint32_t list, lmi_vec *out) {
 
 static const char *const health_paths[2] = {"health.forward", "health.backward"};
 
-/* The states of places without calls, by their rows. */
-static void take_described(const lmi_saved *s, lam_health *h) {
+/* The states of places of a file, by their rows. */
+static void take_places(const lmi_saved *s, lam_health *h) {
     int32_t n = 0;
     LMI_JSON_EACH(&s->j, s->rows, row) {
         const int32_t place = s->row_place[n++];
@@ -241,7 +241,7 @@ lam_status lmi_saved_health(lmi_saved *s) {
             (p ? h->backward : h->forward)[call] = state_of(s, lmi_json_find(&s->j, row, health_paths[p]));
     }
     lmi_health_places(h);
-    if (s->m->described) take_described(s, h);
+    if (lmi_of_weights(s->m)) take_places(s, h);
     s->given.health = h;
     LAM_TRY(lmi_saved_word(s, lmi_saved_top(s, "health.sentence"), &h->sentence));
     return take_findings(s, lmi_saved_top(s, "health.findings"), &h->findings);

@@ -98,15 +98,15 @@ static void cell_own_health(const lmi_line *l, lmi_buf *out) {
         put_own_health(l, out);
         return;
     }
-    const bool described = l->job->m->described && l->place;
-    if (!l->event && !described) {
+    const bool weights = lmi_of_weights(l->job->m) && l->place;
+    if (!l->event && !weights) {
         lmi_putc(out, '-');
         return;
     }
-    int32_t place = described ? (int32_t)(l->place - l->job->m->places) : l->event->place;
+    int32_t place = weights ? (int32_t)(l->place - l->job->m->places) : l->event->place;
     lam_health_state forward = lam_health_at(l->job->health, place, LAM_FORWARD);
     lam_health_state back = lam_health_at(l->job->health, place, LAM_BACKWARD);
-    if (described && forward == LAM_HEALTH_PASSED) {
+    if (weights && forward == LAM_HEALTH_PASSED) {
         lmi_put(out, "in it");
         return;
     }

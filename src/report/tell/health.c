@@ -17,9 +17,9 @@ static void tell_layer(lmi_teller *t, const lam_model *m, int32_t call) {
     tell_ordinal(t, ev);
 }
 
-/* The layer of a finding; of a model that is only described it has a place and no call. */
+/* The layer of a finding; of a file's weights it has a place and no call. */
 static void tell_found(lmi_teller *t, const lam_model *m, const lam_finding *f) {
-    const lam_place *p = m->described ? lam_model_place(m, f->place) : NULL;
+    const lam_place *p = lmi_of_weights(m) ? lam_model_place(m, f->place) : NULL;
     if (!p) {
         tell_layer(t, m, f->call);
         return;

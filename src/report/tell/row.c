@@ -229,12 +229,13 @@ static void tell_field(lmi_teller *t, const told_row *r) {
 static void tell_health(lmi_teller *t, const lam_health *h, const told_row *r) {
     const int32_t call = r->row->event;
     if (!h) return;
-    if (call < 0 && !r->m->described) {
+    const bool weights = lmi_of_weights(r->m);
+    if (call < 0 && !weights) {
         tell_none(t, "health");
         return;
     }
     tell_object(t, "health");
-    if (call < 0)
+    if (weights)
         lmi_health_place_fields(t, h, r->row->place);
     else
         lmi_health_call_fields(t, h, call);

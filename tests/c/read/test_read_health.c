@@ -204,6 +204,9 @@ static void no_allocation_is_needed(void **state) {
     const float bad[] = {NAN, 1};
     save("net.st", "x.w F4 2 1; a.weight F32 2 8", bad, sizeof bad);
     oom_sweep_parts(check_once, (void *)"net.st");
+    oom_sweep_parts(check_once, (void *)LAMINA_TEST_DATA "/files/image.onnx");
+    oom_sweep_parts(check_once, (void *)LAMINA_TEST_DATA "/files/net.pt2");
+    oom_sweep_parts(check_once, (void *)LAMINA_TEST_DATA "/files/old.pt2");
 }
 
 int main(void) {
