@@ -402,7 +402,8 @@ def test_two_threads_have_their_own(tmp_path):
         thread.start()
     for thread in threads:
         thread.join()
-    assert all(step["input"] > 4 * LATE * 1e9 for step in phases_in(files[1]))
+    late = [step["input"] for step in phases_in(files[1])]
+    assert min(late) > 3 * LATE * 1e9, late
     quick = sorted(step["input"] for step in phases_in(files[0]))
     assert quick[len(quick) // 2] < 4 * LATE * 1e9
 
