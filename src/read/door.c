@@ -123,38 +123,39 @@ static lam_status name_format(lmi_tensors *t, lam_error *e, const char *format, 
 /* The later parts of a model in several files. */
 static lam_status add_part(lmi_tensors *t, const char *path, int64_t part, int64_t parts, lam_error *e) {
     lmi_bytes file;
-    lmi_gguf told = {0};
+    lmi_gguf header = {0};
     LAM_TRY(lmi_bytes_open(&file, path, e));
     t->size += file.size;
     lam_status s = lmi_tensors_in(t, &file, e);
-    if (s == LAM_OK) s = lmi_gguf_read(t, &file, &told, e);
+    if (s == LAM_OK) s = lmi_gguf_read(t, &file, &header, e);
     lmi_bytes_close(&file);
-    if (s == LAM_OK && (told.part != part || told.parts != parts))
+    if (s == LAM_OK && (header.part != part || header.parts != parts))
         s = lmi_fail(e, LAM_FAILED, path,
                      "it says that it is part %lld of %lld, and its name says %lld of %lld",
-                     (long long)told.part + 1, (long long)told.parts, (long long)part + 1, (long long)parts);
+                     (long long)header.part + 1, (long long)header.parts, (long long)part + 1,
+                     (long long)parts);
     return s;
 }
 
 static lam_status add_gguf(lmi_tensors *t, const lmi_bytes *of, lam_error *e) {
-    lmi_gguf told = {0};
+    lmi_gguf header = {0};
     char format[32];
-    LAM_TRY(lmi_gguf_read(t, of, &told, e));
-    if (told.part > 0)
+    LAM_TRY(lmi_gguf_read(t, of, &header, e));
+    if (header.part > 0)
         return lmi_fail(e, LAM_FAILED, of->name, "it is part %lld of %lld; give the first part",
-                        (long long)told.part + 1, (long long)told.parts);
-    if (told.parts < 0 || told.parts > 99999)
+                        (long long)header.part + 1, (long long)header.parts);
+    if (header.parts < 0 || header.parts > 99999)
         return lmi_fail(e, LAM_FAILED, of->name, "it is damaged: it can't be one of %lld files",
-                        (long long)told.parts);
-    for (int64_t i = 1; i < told.parts; i++) {
+                        (long long)header.parts);
+    for (int64_t i = 1; i < header.parts; i++) {
         char *path;
-        LAM_TRY(lmi_gguf_part(of->name, i, told.parts, &path, e));
-        lam_status s = add_part(t, path, i, told.parts, e);
+        LAM_TRY(lmi_gguf_part(of->name, i, header.parts, &path, e));
+        lam_status s = add_part(t, path, i, header.parts, e);
         free(path);
         LAM_TRY(s);
     }
-    snprintf(format, sizeof format, "GGUF %u", (unsigned)told.version);
-    return name_format(t, e, format, told.parts > 1 ? (int32_t)told.parts : 1);
+    snprintf(format, sizeof format, "GGUF %u", (unsigned)header.version);
+    return name_format(t, e, format, header.parts > 1 ? (int32_t)header.parts : 1);
 }
 
 static lam_status add_all(lmi_tensors *t, const lmi_bytes *of, lmi_format format, lam_error *e) {

@@ -73,18 +73,18 @@ static lam_status add_shard(indexing *x, uint32_t at) {
 /* An index has the number of bytes of all tensors, too. */
 static lam_status note_size(indexing *x, uint32_t map) {
     const uint32_t meta = lmi_json_get(&x->j, LMI_JSON_ROOT, "metadata");
-    double told = 0;
+    double stated = 0;
     int64_t all = 0;
-    if (!lmi_json_as_real(&x->j, lmi_json_get(&x->j, meta, "total_size"), &told)) return LAM_OK;
+    if (!lmi_json_as_real(&x->j, lmi_json_get(&x->j, meta, "total_size"), &stated)) return LAM_OK;
     LMI_JSON_NAMES(&x->j, map, name) {
         const int64_t i = lmi_map_get(&x->t->by_name, lmi_json_as_text(&x->j, name));
         const lmi_stored_tensor *one = lmi_tensors_at(x->t, (int32_t)i);
         if (one->same >= 0) continue;
         if (one->bytes < 0 || lmi_add_over(all, one->bytes, &all)) return LAM_OK; /* unknown */
     }
-    if (told == (double)all) return LAM_OK;
+    if (stated == (double)all) return LAM_OK;
     return lmi_tensors_note(x->t, x->e, "the index says that its tensors take %.0f bytes, and they take %lld",
-                            told, (long long)all);
+                            stated, (long long)all);
 }
 
 static lam_status add_shards(indexing *x) {

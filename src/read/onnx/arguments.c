@@ -429,8 +429,8 @@ static lam_status slice(lmi_onnx_op *o) {
     LAM_TRY(numbers(o, 2, "ends", to, &n_to));
     LAM_TRY(numbers(o, 3, "axes", axes, &n_axes));
     LAM_TRY(numbers(o, 4, NULL, steps, &n_steps));
-    const bool told = o->n->n_in <= 3 || n_axes == 1, stepped = o->n->n_in <= 4 || n_steps == 1;
-    if (n != 1 || n_to != 1 || !told || !stepped) return name(o, "axes");
+    const bool axes_known = o->n->n_in <= 3 || n_axes == 1, stepped = o->n->n_in <= 4 || n_steps == 1;
+    if (n != 1 || n_to != 1 || !axes_known || !stepped) return name(o, "axes");
     LAM_TRY(whole(o, 1, n_axes ? axes[0] : 0));
     LAM_TRY(whole(o, 2, from[0]));
     LAM_TRY(whole(o, 3, to[0]));

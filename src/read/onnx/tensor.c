@@ -157,13 +157,13 @@ static lam_status put_sizes(lmi_onnx_reader *r, lmi_vec *dims, lmi_onnx_value *o
 }
 
 /* What the fields of a tensor tell beside its shape. */
-typedef struct told {
+typedef struct tensor_data {
     bool raw, fields, external;
     uint64_t raw_at, raw_bytes;
-} told;
+} tensor_data;
 
 static lam_status one_field(lmi_onnx_reader *r, const lmi_field *f, lmi_vec *dims, lmi_onnx_value *out,
-                            told *t, const char **name, lam_error *e) {
+                            tensor_data *t, const char **name, lam_error *e) {
     enum {
         DIMS = 1,
         TYPE,
@@ -216,7 +216,7 @@ bool lmi_onnx_raw_bytes(const lmi_onnx_value *v, uint64_t *out) {
     return true;
 }
 
-static lam_status place(lmi_onnx_reader *r, const lmi_field *of, const told *t, lmi_onnx_value *out,
+static lam_status place(lmi_onnx_reader *r, const lmi_field *of, const tensor_data *t, lmi_onnx_value *out,
                         const char *name, lam_error *e) {
     uint64_t need = 0;
     const bool known = lmi_onnx_raw_bytes(out, &need);
@@ -247,7 +247,7 @@ static lam_status place(lmi_onnx_reader *r, const lmi_field *of, const told *t, 
 static lam_status dense(lmi_onnx_reader *r, const lmi_field *of, lmi_vec *dims, lmi_onnx_value *out,
                         const char **name, lam_error *e) {
     lmi_field f = {0};
-    told t = {0};
+    tensor_data t = {0};
     bool more;
     LAM_TRY(lmi_wire_is(&r->c, of, LMI_WIRE_LENGTH, "a tensor", e));
     for (;;) {

@@ -8,7 +8,7 @@
 enum { MOST_AXES = 32, CLASS = 64, NOWHERE = 99 };
 
 #define ATTRIBUTES(types, operators, attributes) {types, operators, attributes},
-static const struct told {
+static const struct attribute {
     const char *types, *operators, *attributes;
 } table[] = {
 #include "read/pt2/attributes.def"

@@ -125,11 +125,11 @@ static lam_status same(lmi_pt2 *p, const lam_op_info *op, int32_t index, const c
     lmi_inner_begin(p);
     for (int32_t i = 0; i < op->n_in; i++) LAM_TRY(lmi_inner_give(p, &op->in[i], op->in[i].position));
     for (int32_t i = 0; i < op->n_out; i++) LAM_TRY(lmi_inner_result(p, &op->out[i]));
-    lam_op_info told = *op;
+    lam_op_info same = *op;
     int32_t at;
     LAM_TRY(lmi_inner_push(p, op, index, inner, &at));
-    told.name = inner;
-    return lmi_pt2_inner(p, &told, at);
+    same.name = inner;
+    return lmi_pt2_inner(p, &same, at);
 }
 
 /* -- convolutions ---------------------------------------------------------------------------------------- */

@@ -12,11 +12,11 @@ enum { MOST_AXES = 32, FIRST_WEIGHT = 1 << 30, AFTER_ALL = 64 };
 /* -- tensors --------------------------------------------------------------------------------------------- */
 
 /* torch's number of a type, of the number that the file has for it. */
-static int32_t dtype_of(int64_t told) {
+static int32_t dtype_of(int64_t number) {
     static const int8_t later[] = {27, 24, 23, 26, 25, 44, 28, 29}; /* from 28 on */
-    if (told >= 1 && told <= 12) return (int32_t)told - 1;
-    if (told == 13) return 15;
-    return told >= 28 && told < 28 + (int64_t)sizeof later ? later[told - 28] : -1;
+    if (number >= 1 && number <= 12) return (int32_t)number - 1;
+    if (number == 13) return 15;
+    return number >= 28 && number < 28 + (int64_t)sizeof later ? later[number - 28] : -1;
 }
 
 static int32_t device_of(const lmi_json *j, uint32_t at) {
@@ -73,8 +73,8 @@ lam_status lmi_pt2_tensor(lmi_pt2 *p, uint32_t at, lmi_pt2_value *out) {
 static uint64_t identity(int64_t number) { return (uint64_t)(number + 1) << 4; }
 
 static void identify(lmi_pt2 *p, lmi_pt2_value *v, const char *name, int32_t index) {
-    const int64_t told = lmi_map_get(&p->placeholders, name);
-    const int32_t weight = lmi_pt2_first(p, (int32_t)told);
+    const int64_t known = lmi_map_get(&p->placeholders, name);
+    const int32_t weight = lmi_pt2_first(p, (int32_t)known);
     v->weight = weight;
     v->storage = v->object = identity(weight < 0 ? index : FIRST_WEIGHT + weight);
 }

@@ -164,12 +164,12 @@ static lam_status enter(lmi_pt2 *p, const lmi_vec *stack) {
 }
 
 /* Enters the calls of a node's stack. Most nodes have that of the node before them. */
-static lam_status enter_told(lmi_pt2 *p, uint32_t told, lmi_vec *stack) {
-    const lmi_json_value *before = &p->j.v[p->stack], *v = &p->j.v[told];
+static lam_status enter_named(lmi_pt2 *p, uint32_t stack_at, lmi_vec *stack) {
+    const lmi_json_value *before = &p->j.v[p->stack], *v = &p->j.v[stack_at];
     if (p->stack && before->n == v->n && memcmp(p->j.text + before->at, p->j.text + v->at, v->n) == 0)
         return LAM_OK;
-    LAM_TRY(read_stack(p, told, stack));
-    p->stack = told;
+    LAM_TRY(read_stack(p, stack_at, stack));
+    p->stack = stack_at;
     return enter(p, stack);
 }
 
@@ -366,9 +366,9 @@ static uint32_t graph_that_runs(lmi_pt2 *p, uint32_t node, int32_t scope) {
 }
 
 static lam_status walk_node(lmi_pt2 *p, uint32_t node, int32_t scope, int32_t depth, lmi_vec *stack) {
-    const uint32_t told = lmi_json_find(&p->j, node, "metadata.nn_module_stack");
-    if (lmi_json_as_text(&p->j, told) && p->j.v[told].n) {
-        LAM_TRY(enter_told(p, told, stack));
+    const uint32_t stack_at = lmi_json_find(&p->j, node, "metadata.nn_module_stack");
+    if (lmi_json_as_text(&p->j, stack_at) && p->j.v[stack_at].n) {
+        LAM_TRY(enter_named(p, stack_at, stack));
     }
     LAM_TRY(lmi_pt2_node(p, node, scope));
     const uint32_t graph = graph_that_runs(p, node, scope);

@@ -37,13 +37,13 @@ static lam_status weight_of(lmi_pt2 *p, const char *name, lmi_pt2_weight **out) 
 
 static lam_status add_spec(lmi_pt2 *p, uint32_t spec, const char *name, bool buffer) {
     const lmi_json *j = &p->j;
-    const char *told = lmi_json_as_text(j, lmi_json_get(j, spec, name));
+    const char *named = lmi_json_as_text(j, lmi_json_get(j, spec, name));
     const char *input = lmi_json_as_text(j, lmi_json_find(j, spec, "arg.name"));
     lmi_pt2_weight *w;
     lmi_pt2_value v;
-    if (!told || !input) return lmi_pt2_bad(p, spec, "a parameter or buffer without its name");
-    LAM_TRY(weight_of(p, told, &w));
-    LAM_TRY(lmi_map_put(&p->placeholders, input, lmi_map_get(&p->by_weight, told), p->e));
+    if (!named || !input) return lmi_pt2_bad(p, spec, "a parameter or buffer without its name");
+    LAM_TRY(weight_of(p, named, &w));
+    LAM_TRY(lmi_map_put(&p->placeholders, input, lmi_map_get(&p->by_weight, named), p->e));
     const int64_t at = lmi_map_get(&p->inputs, input);
     if (at < 0) return LAM_OK;
     LAM_TRY(lmi_pt2_tensor(p, (uint32_t)at, &v));

@@ -115,7 +115,7 @@ static lam_status take_values(const reading *r, lmi_stored_tensor *x, const exte
         char *text = lmi_alloc(&r->t->arena, (uint64_t)x->bytes + 1, 1);
         if (!text) return lmi_nomem(r->e);
         LAM_TRY(lmi_bytes_read(r->of, r->data + (uint64_t)place->from, text, (size_t)x->bytes, r->e));
-        x->told = text;
+        x->text = text;
     }
     return LAM_OK;
 }

@@ -24,21 +24,21 @@ static uint32_t of_model(const lmi_json *j, const char *name) {
     return found;
 }
 
-static void take_bits(lmi_told_of *of, const lmi_json *j, uint32_t at) {
+static void take_bits(lmi_quantised_by *of, const lmi_json *j, uint32_t at) {
     int64_t bits = 0, group = 0;
-    uint32_t told = either(j, at, "bits", "w_bit");
-    if (!told) told = lmi_json_get(j, at, "num_bits");
-    if (lmi_json_as_int(j, told, &bits) && bits > 0 && bits <= 64) of->bits = bits;
+    uint32_t stated = either(j, at, "bits", "w_bit");
+    if (!stated) stated = lmi_json_get(j, at, "num_bits");
+    if (lmi_json_as_int(j, stated, &bits) && bits > 0 && bits <= 64) of->bits = bits;
     if (lmi_json_as_int(j, either(j, at, "group_size", "q_group_size"), &group) && group > 0)
         of->group = group;
 }
 
 /* compressed-tensors has groups of layers; bits that are not those of all groups are unknown here. */
-static void take_groups(lmi_told_of *of, const lmi_json *j, uint32_t groups) {
+static void take_groups(lmi_quantised_by *of, const lmi_json *j, uint32_t groups) {
     bool first = true, alike = true;
-    lmi_told_of all = {0};
+    lmi_quantised_by all = {0};
     LMI_JSON_NAMES(j, groups, name) {
-        lmi_told_of one = {0};
+        lmi_quantised_by one = {0};
         take_bits(&one, j, lmi_json_get(j, name + 1, "weights"));
         alike = alike && (first || (one.bits == all.bits && one.group == all.group));
         all = one;
@@ -55,7 +55,7 @@ static lam_status take_layers(lmi_tensors *t, const lmi_json *j, uint32_t at, la
     LAM_TRY(copy(t, mode ? mode : "", &t->of.mode, e));
     LMI_JSON_NAMES(j, at, name) {
         const char *path;
-        lmi_told_of layer = {.method = "mlx", .dtype = -1};
+        lmi_quantised_by layer = {.method = "mlx", .dtype = -1};
         if (lmi_json_is(j, name + 1) != LMI_JSON_OBJECT) continue;
         mode = lmi_json_as_text(j, lmi_json_get(j, name + 1, "mode"));
         take_bits(&layer, j, name + 1);

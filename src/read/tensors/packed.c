@@ -90,7 +90,7 @@ static lam_status join_gemv(joining *k) {
  * have scales of [groups, out]. */
 static lam_status join_qweight(joining *k) {
     const lmi_stored_tensor *scales = part(k, ".scales"), *index = part(k, ".g_idx");
-    const lmi_told_of *of = &k->t->of;
+    const lmi_quantised_by *of = &k->t->of;
     const lmi_stored_tensor *x = k->x;
     if (k->bad || !scales || x->ndim != 2 || scales->ndim != 2) return LAM_OK;
     if (index && (index->ndim != 1 || index->sizes[0] < 1)) index = NULL; /* where groups follow each other */
@@ -119,13 +119,13 @@ static const char *const compressed_parts[] = {".weight_scale",
                                                NULL};
 
 /* The bits of `columns` values that fill `words` numbers of 32 bits, each of which holds as many whole values
- * as it has room for; `told` if it is possible; 0: unknown. */
-static int64_t bits_of(int64_t columns, int64_t words, int64_t told) {
+ * as it has room for; `stated` if it is possible; 0: unknown. */
+static int64_t bits_of(int64_t columns, int64_t words, int64_t stated) {
     int64_t found = 0;
     for (int64_t bits = 1; bits <= 16; bits++) {
         const int64_t each = 32 / bits;
         if (columns <= 0 || (columns - 1) / each + 1 != words) continue;
-        if (bits == told) return told;
+        if (bits == stated) return stated;
         found = found ? -1 : bits;
     }
     return found > 0 ? found : 0;
@@ -142,13 +142,13 @@ static lam_status join_compressed(joining *k) {
     const lmi_stored_tensor *shape = part(k, ".weight_shape"), *scales = part(k, ".weight_scale");
     const lmi_stored_tensor *x = k->x;
     const int64_t wide = lam_dtype_bits(x->dtype);
-    const bool told = shape && shape->shape[0] > 0;
+    const bool stated = shape && shape->shape[0] > 0;
     if (k->bad || x->ndim != 2) return LAM_OK;
     const int64_t bits = wide == 8 ? 4
-                         : told    ? bits_of(shape->shape[1], x->sizes[1], k->t->of.bits)
+                         : stated  ? bits_of(shape->shape[1], x->sizes[1], k->t->of.bits)
                                    : k->t->of.bits;
     int64_t sizes[] = {x->sizes[0], bits ? scaled(x->sizes[1], wide, bits) : -1};
-    if (told) memcpy(sizes, shape->shape, sizeof sizes);
+    if (stated) memcpy(sizes, shape->shape, sizeof sizes);
     if (wide == 8)
         LAM_TRY(become(k, is_exponent(scales) ? "mxfp4" : "nvfp4", 0, k->t->of.dtype, 2, sizes));
     else
@@ -176,18 +176,18 @@ static lam_status join_blocks(joining *k) {
 static const char *const mlx_parts[] = {".scales", ".biases", NULL};
 
 /* The configuration of the layer of the weight, or of all. */
-static const lmi_told_of *layer_of(joining *k) {
+static const lmi_quantised_by *layer_of(joining *k) {
     lmi_buf_clear(&k->name);
     lmi_putn(&k->name, k->stem, k->n);
     k->bad = k->bad || k->name.bad;
     const int64_t i = k->name.bad ? -1 : lmi_map_get(&k->t->by_layer, lmi_buf_text(&k->name));
-    return i < 0 ? &k->t->of : (const lmi_told_of *)lmi_vec_at(&k->t->layers, (size_t)i);
+    return i < 0 ? &k->t->of : (const lmi_quantised_by *)lmi_vec_at(&k->t->layers, (size_t)i);
 }
 
 /* MLX: integers of 32 bits, [out, in * bits / 32], and scales of [out, in / group]. */
 static lam_status join_mlx(joining *k, const lmi_stored_tensor *scales) {
     const lmi_stored_tensor *x = k->x;
-    const lmi_told_of *of = layer_of(k);
+    const lmi_quantised_by *of = layer_of(k);
     int64_t sizes[LMI_MOST_AXES], bits = of->bits;
     const int32_t last = x->ndim - 1;
     const bool floats = of->mode && *of->mode && strcmp(of->mode, "affine") != 0;
@@ -196,8 +196,8 @@ static lam_status join_mlx(joining *k, const lmi_stored_tensor *scales) {
      */
     if (of->group && scales->ndim == x->ndim) {
         const int64_t in = scaled(scales->sizes[last], of->group, 1);
-        const int64_t told = in > 0 ? scaled(sizes[last], 32, in) : -1;
-        if (told > 0 && told <= 32) bits = told;
+        const int64_t stated = in > 0 ? scaled(sizes[last], 32, in) : -1;
+        if (stated > 0 && stated <= 32) bits = stated;
     }
     sizes[last] = bits > 0 ? scaled(sizes[last], 32, bits) : -1;
     LAM_TRY(become(k, floats ? of->mode : "mlx", floats ? 0 : bits, values_of(k, scales), x->ndim, sizes));
@@ -217,8 +217,8 @@ static const char *const bnb4_parts[] = {".weight.absmax",
 static lam_status join_bnb4(joining *k, const lmi_stored_tensor *state, const char *method) {
     int64_t sizes[LMI_MOST_AXES];
     int32_t ndim = -1, dtype = k->t->of.dtype;
-    size_t n = state->told ? strlen(state->told) : 0;
-    char *text = lmi_strndup(&k->t->arena, state->told ? state->told : "", n + 1);
+    size_t n = state->text ? strlen(state->text) : 0;
+    char *text = lmi_strndup(&k->t->arena, state->text ? state->text : "", n + 1);
     lmi_json j;
     const lmi_json_limits limits = {.depth = 8, .size = 1 << 16};
     if (!text) return lmi_nomem(k->e);

@@ -15,7 +15,7 @@ void lmi_tensors_init(lmi_tensors *t, uint64_t size) {
     lmi_vec_init(&t->notes, sizeof(const char *));
     lmi_vec_init(&t->modules, sizeof(lmi_stored_module));
     lmi_vec_init(&t->files, sizeof(lmi_bytes));
-    lmi_vec_init(&t->layers, sizeof(lmi_told_of));
+    lmi_vec_init(&t->layers, sizeof(lmi_quantised_by));
     lmi_map_init(&t->by_layer);
 }
 

@@ -33,7 +33,7 @@ typedef struct lmi_stored_tensor {
     bool packed;
     bool role_known, buffer; /* the file tells whether it is a buffer */
     int64_t shape[2];        /* what the values of two numbers are, of a tensor that tells a shape; else 0 */
-    const char *told;        /* its values, of a tensor that holds a text; NULL: none */
+    const char *text;        /* its values, of a tensor that holds a text; NULL: none */
     /* where its values are, of a list that keeps its files: from byte `at` of a file on, in steps of
      * elements. `file` -1: they are not there to be read, and `unread` says why. `strides` NULL: row by row.
      */
@@ -54,19 +54,19 @@ typedef struct lmi_stored_module {
 } lmi_stored_module;
 
 /* What the file beside a model tells of all its weights (config.json). */
-typedef struct lmi_told_of {
+typedef struct lmi_quantised_by {
     const char *type;   /* of the model: "LlamaForCausalLM"; NULL: unknown */
     const char *method; /* of the quantisation: "gptq", "mlx", ...; "": none or unknown */
     int64_t bits, group;
     const char *mode; /* of MLX "affine", "mxfp4", of GPTQ "gptq_v2", of AWQ "gemv"; NULL or "": not told */
     int32_t dtype;    /* of values; -1 unknown */
-} lmi_told_of;
+} lmi_quantised_by;
 
 typedef struct lmi_tensors {
     lmi_arena arena;
     lmi_vec at; /* lmi_stored_tensor */
     lmi_map by_name;
-    lmi_told_of of;
+    lmi_quantised_by of;
     lmi_vec layers; /* lmi_told_of, of those that differ from the rest */
     lmi_map by_layer;
     lmi_vec modules;    /* lmi_stored_module */

@@ -58,8 +58,8 @@ static bool is_tar(const unsigned char *head, size_t n) {
         sum += c;
         of_signed += c < 128 ? c : c - 256;
     }
-    const int64_t told = tar_number(head + TAR_SUM);
-    return told == sum || told == of_signed;
+    const int64_t stated = tar_number(head + TAR_SUM);
+    return stated == sum || stated == of_signed;
 }
 
 lmi_torch_kind lmi_torch_kind_of(const unsigned char *head, size_t n) {

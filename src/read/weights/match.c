@@ -292,12 +292,12 @@ static lam_status compare_unpacked(matching *k, const lmi_stored_tensor *const x
 static lam_status compare_packed(matching *k, const lmi_stored_tensor *const x[2], lam_tensor_change *c) {
     const bool alike =
         x[0]->packed && x[1]->packed && strcmp(x[0]->type, x[1]->type) == 0 && same_form(x[0], x[1]);
-    const lam_tensor_change told = *c;
+    const lam_tensor_change before = *c;
     bool known;
     if (alike) {
         LAM_TRY(lmi_weights_compare(k->t, x, false, c, &k->w, k->e));
         if (c->change == LAM_WEIGHTS_EQUAL) return LAM_OK;
-        *c = told;
+        *c = before;
     }
     c->change = alike ? LAM_WEIGHTS_CHANGED : LAM_WEIGHTS_UNKNOWN;
     LAM_TRY(has_values(k, x, &known));

@@ -102,18 +102,18 @@ static lmi_stored_type type_named(const char *name) {
     return (lmi_stored_type){.name = name, .elements = 1, .bytes = lam_dtype_bits(dtype) / 8, .dtype = dtype};
 }
 
-/* The type of a part; of plain bytes it is `told`. */
-static lmi_stored_type type_of(const lmi_stored_tensor *x, const char *told) {
+/* The type of a part; of plain bytes it is `stated`. */
+static lmi_stored_type type_of(const lmi_stored_tensor *x, const char *stated) {
     const lmi_stored_type type = lmi_stored_type_of(x);
-    return told && !lam_dtype_is_float(type.dtype) ? type_named(told) : type;
+    return stated && !lam_dtype_is_float(type.dtype) ? type_named(stated) : type;
 }
 
 /* How many of n rows or columns have one of so many scales in common; 0: unknown. */
 static int64_t share(const by_rows *u, int64_t n, int64_t scales) {
-    const int64_t told = u->base.t->of.group;
+    const int64_t stated = u->base.t->of.group;
     if (scales < 1 || n < 1) return 0;
     if (scales == 1 || scales == n) return scales == 1 ? n : 1;
-    if (told > 0 && (n - 1) / told + 1 == scales) return told;
+    if (stated > 0 && (n - 1) / stated + 1 == scales) return stated;
     if (u->by->form == BYTES && (n - 1) / BLOCK + 1 == scales) return BLOCK;
     return n % scales ? 0 : n / scales;
 }
@@ -221,11 +221,11 @@ static lam_status read_state(by_rows *u, lam_error *e) {
     const lmi_json_limits limits = {.depth = 8, .size = 1 << 16};
     snprintf(end, sizeof end, ".weight.quant_state.bitsandbytes__%s", u->by->type);
     const lmi_stored_tensor *state = lmi_part(u->base.t, u->x, u->by->tail, end);
-    const size_t n = state && state->told ? strlen(state->told) : 0;
+    const size_t n = state && state->text ? strlen(state->text) : 0;
     lmi_json j;
     char *text = malloc(n + 1);
     if (!text) return lmi_nomem(e);
-    memcpy(text, n ? state->told : "", n + 1);
+    memcpy(text, n ? state->text : "", n + 1);
     const lam_status s = lmi_json_read(&j, text, n, &limits, u->x->name, NULL);
     if (s == LAM_OK) {
         take_state(u, &j);
