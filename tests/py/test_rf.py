@@ -522,3 +522,22 @@ def test_tables_and_json():
     without = lamina.inspect(model, torch.rand(1, 3, 9, 9), ops=False)
     assert "receptive_fields" not in json.loads(without.to_json())["rows"][1]
     assert without.rows[1].rf_axes is None
+
+
+class Picked(nn.Module):
+    """Two convolutions of every second position, which is picked by number."""
+
+    def __init__(self, pick):
+        super().__init__()
+        self.pick, self.at = pick, torch.arange(0, 48, 2)
+        self.first, self.second = nn.Conv1d(4, 4, 3), nn.Conv1d(4, 4, 3)
+
+    def forward(self, x):
+        return self.second(self.first(self.pick(x, self.at)))
+
+
+@pytest.mark.parametrize("pick", [lambda x, at: x.index_select(2, at), lambda x, at: x[..., at]])
+def test_positions_that_are_picked_by_number_are_along_the_convolutions_axis(pick):
+    row = lamina.inspect(Picked(pick), torch.rand(1, 4, 48)).rows[-1]
+    assert [(axis["axis"], axis["at_most"]) for axis in row.rf_axes] == [(2, True)]
+    assert row.receptive_field == 48  # no more than there are; 5 picked ones, of 9 positions, are right

@@ -64,7 +64,8 @@ static void show_others(const lam_costs *c, lmi_rf *rf) {
 }
 
 /* The axes that a window moved along; if there are none, those after the channels, or the positions of a
- * sequence, or others if fields are wider there. */
+ * sequence, or others if fields are wider there. A window that moved along none of them has an input of three
+ * axes for channels and positions. */
 void lmi_rf_choose(const lam_costs *c, lmi_rf *rf) {
     const lam_event *root = &c->model->events[0];
     bool any = false;
@@ -75,7 +76,9 @@ void lmi_rf_choose(const lam_costs *c, lmi_rf *rf) {
         int32_t n = root->in[s->input].ndim;
         bool first = has_batch(rf, s->input); /* the sequence is along the first axis */
         bool along = n >= 4   ? s->axis >= 2
-                     : n == 3 ? s->axis == (first ? 0 : 1)
+                     : n == 3 ? s->axis == (rf->lost ? 2
+                                            : first  ? 0
+                                                     : 1)
                               : (first ? s->axis == 0 : s->axis > 0 || n == 1);
         s->shown = any ? s->windowed && s->axis > 0 : along;
     }

@@ -327,6 +327,16 @@ static void note_features(const tracer *t, const lam_op *o, lam_shape x, const l
     }
 }
 
+/* A window of values of the input may move along an axis that is followed from none of it. */
+static void note_lost(lmi_rf *rf, const lmi_route *r, const lmi_span *spans, const bool *windowed) {
+    bool reads = false, followed = !r->spatial;
+    for (int32_t k = 0; k < rf->n_slots; k++) {
+        reads = reads || spans[k].kind != LMI_SPAN_NONE;
+        followed = followed || windowed[k];
+    }
+    rf->lost = rf->lost || (reads && !followed);
+}
+
 static bool join_in(tracer *t, const lam_op *o, int32_t in, const lmi_route *r, bool several, lmi_span *spans,
                     lmi_span *sum) {
     const lam_op_sig *sig = o->sig;
@@ -335,6 +345,7 @@ static bool join_in(tracer *t, const lam_op *o, int32_t in, const lmi_route *r, 
     note_features(t, o, x, r, spans);
     bool windowed[LMI_RF_SLOTS] = {false};
     if (!lmi_rf_lead(&t->work, t->rf, x, out, r, spans, windowed)) return false;
+    note_lost(t->rf, r, spans, windowed);
     for (int32_t k = 0; k < n; k++) {
         t->rf->slot[k].windowed |= windowed[k];
         if (!lmi_rf_part(&t->work, &spans[k], r, out)) return false;

@@ -20,6 +20,7 @@ typedef struct lmi_rf_slot {
 struct lmi_rf {
     int32_t n_slots;
     lmi_rf_slot slot[LMI_RF_SLOTS];
+    bool lost; /* a window moved along an axis that no slot leads to */
     /* per row: one span a slot, then one a slot along the narrowest path; NULL: nothing is known */
     const lmi_span **of_row;
 };
