@@ -17,7 +17,7 @@ static int32_t count(const lam_scan *s, bool known) {
     return n;
 }
 
-/* Says names that somebody chose: no end of a line in them makes another line. */
+/* Prints names from the file: the end of a line in one makes no other line. */
 static void say_clean(lmi_cli *c, const char *text) {
     lmi_buf b;
     lmi_buf_init(&b);

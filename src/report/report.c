@@ -134,11 +134,9 @@ static lam_status check(const lam_costs *c, const lam_report_options *o, lam_err
     bool counted = o->peak.bytes > 0 ? lmi_has_metric(c, LAM_BYTES_READ) : !o->bytes || moves(c);
     if (!counted) return no_bytes(c, e);
     if (o->time && !lmi_has_times(c))
-        return lmi_fail(e, LAM_USAGE, "time",
-                        "times were not measured; lamina.inspect(model, args, time=True) measures them");
+        return lmi_no_times(c->model, "time", e);
     if (o->memory && !lam_model_memory_seen(c->model))
-        return lmi_fail(e, LAM_USAGE, "memory",
-                        "it was not measured; lamina.inspect(model, args, memory=True) does");
+        return lmi_no_memory(c->model, e);
     if (o->width < 0)
         return lmi_fail(e, LAM_USAGE, "width", "a width of %d is not possible; give 0 or more", o->width);
     if (o->max_depth < -1)

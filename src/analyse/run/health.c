@@ -492,8 +492,8 @@ void lmi_health_places(lam_health *h) {
     }
 }
 
-/* The state of each tensor of a file. What is found comes in the order of a module's tensors, so that `next`,
- * of each module, is where its next one is looked for. */
+/* The state of each tensor of a file. Findings are in the order of a module's tensors: `next` has, for each
+ * module, where the search for its next one begins. */
 static void states_of_tensors(const lam_model *m, uint8_t *state, int32_t *next) {
     for (int32_t i = 0; i < lam_model_n_bad(m); i++) {
         const lam_bad *bad = lam_model_bad(m, i);

@@ -220,7 +220,9 @@ static bool is_dry(const lmi_page *p) {
 /* Writes what was not measured, and the option that measures it. */
 static void put_missing(lmi_page *p, const char *term, const char *option, const char *argument) {
     begin_item(p, term);
-    if (is_dry(p))
+    if (lmi_outline_provenance(p->o, "format"))
+        lmi_put(&p->out, "not measured: nothing of a file is run");
+    else if (is_dry(p))
         lmi_put(&p->out, "not measured: a dry run computes nothing");
     else
         lmi_putf(&p->out, "not measured; <code>%s</code> measures it",

@@ -28,14 +28,12 @@ static lam_status check_nothing(const plot *j) {
 
 static lam_status check_memory(const plot *j) {
     if (lam_model_memory_seen(j->c->model)) return LAM_OK;
-    return lmi_fail(j->e, LAM_USAGE, "memory",
-                    "it was not measured; lamina.inspect(model, args, memory=True) does");
+    return lmi_no_memory(j->c->model, j->e);
 }
 
 static lam_status check_time(const plot *j) {
     if (lam_costs_times(j->c)) return LAM_OK;
-    return lmi_fail(j->e, LAM_USAGE, j->o->kind,
-                    "times were not measured; lamina.inspect(model, args, time=True) does");
+    return lmi_no_times(j->c->model, j->o->kind, j->e);
 }
 
 static lam_status check_roofline(const plot *j) {

@@ -89,6 +89,19 @@ static lam_status check_one(const lmi_job *j, const char *option, const char *na
                     why_not[lmi_figures[k].needs]);
 }
 
+lam_status lmi_no_times(const lam_model *m, const char *where, lam_error *e) {
+    if (lmi_of_weights(m)) return lmi_fail(e, LAM_USAGE, where, "a file has no times: nothing of it is run");
+    return lmi_fail(e, LAM_USAGE, where,
+                    "times were not measured; lamina.inspect(model, args, time=True) measures them");
+}
+
+lam_status lmi_no_memory(const lam_model *m, lam_error *e) {
+    if (lmi_of_weights(m))
+        return lmi_fail(e, LAM_USAGE, "memory", "a file has no memory over time: nothing of it is run");
+    return lmi_fail(e, LAM_USAGE, "memory",
+                    "it was not measured; lamina.inspect(model, args, memory=True) does");
+}
+
 lam_status lmi_figures_check(const lmi_job *j, lam_error *e) {
     const lam_report_options *o = j->o;
     if (o->by) LAM_TRY(check_one(j, "by", o->by, e));
