@@ -243,7 +243,7 @@ lam_status lmi_items_reasons(lmi_items *s);
 lmi_figure lmi_sorted_by(const lmi_job *j, const char *name);
 /* Checks that `sort`, `by` and `rows` are possible. */
 lam_status lmi_figures_check(const lmi_job *j, lam_error *e);
-/* The errors where times, or memory, were not measured: what measures them, or that of a file nothing does. */
+/* Errors where times, or memory, were not measured: what measures them, or that nothing of a file does. */
 lam_status lmi_no_times(const lam_model *m, const char *where, lam_error *e);
 lam_status lmi_no_memory(const lam_model *m, lam_error *e);
 /* False if a line's number is unknown; *out is then the known part. */

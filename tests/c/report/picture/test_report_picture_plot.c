@@ -55,7 +55,8 @@ static void test_what_was_not_measured(void **state) {
                  "operators were not watched; count by exact, which watches them");
     lam_plot_options o = kind_of("icicle");
     o.by = "time";
-    expect_error(c, o, "icicle", "times were not measured; lamina.inspect(model, args, time=True) measures them");
+    expect_error(c, o, "icicle",
+                 "times were not measured; lamina.inspect(model, args, time=True) measures them");
     o.by = "peak";
     expect_error(c, o, "memory", "it was not measured; lamina.inspect(model, args, memory=True) does");
     o.by = "bytes";
