@@ -125,7 +125,8 @@ def run_once(
         if timed is not None and run.model is not None:
             run.model.time_by(timed.model())
     finally:
-        ran = {} if dry else {m: vars(m)[STATIC] for _, m in modules(root) if STATIC in vars(m)}
+        walked = [m for _, m in modules(root)] if _lamina.has_group() and not dry else []
+        ran = {m: vars(m)[STATIC] for m in walked if STATIC in vars(m)}
         _restore(given, snapshot, watch, run, put_back)
         for module, value in ran.items():
             vars(module)[STATIC] = value

@@ -24,6 +24,7 @@ typedef struct walk {
     bool out_bad;      /* an outermost call returned a bad value */
     int32_t node;      /* of this backward pass the first node that made a bad value; -1 */
     bool spread;       /* a node of it received a bad value */
+    bool weights;      /* of a file, of which no call has values */
     int32_t calls;     /* the calls that had begun at the last node */
 } walk;
 
@@ -72,7 +73,7 @@ static bool same_finding(const walk *w, const lam_finding *a, const lam_finding 
 /* A finding with the same place and kind as an earlier one is not added. */
 static lam_status find(walk *w, lam_finding f) {
     lam_finding *all = w->h->findings.data;
-    if (!lmi_of_weights(w->m)) f.place = place_of(w, f.call);
+    if (!w->weights) f.place = place_of(w, f.call);
     f.times = 1;
     for (size_t i = 0; i < w->h->findings.n; i++) {
         if (!same_finding(w, &all[i], &f)) continue;
@@ -400,7 +401,7 @@ static lam_status on_weight(walk *w, int32_t i, const lam_bad *bad) {
 
 static lam_status one(walk *w, int32_t i) {
     const lam_bad *bad = bad_at(w, i);
-    if (lmi_of_weights(w->m)) return on_weight(w, i, bad);
+    if (w->weights) return on_weight(w, i, bad);
     bool of_call = bad->side != LAM_BAD_OP && bad->side != LAM_BAD_NODE;
     if (of_call && bad->call < 0) return LAM_OK;
     switch (bad->side) {
@@ -419,10 +420,10 @@ static lam_status one(walk *w, int32_t i) {
     return LAM_OK;
 }
 
-static void first_states(lam_health *h) {
+static void first_states(lam_health *h, bool weights) {
     const lam_model *m = h->m;
     for (int32_t i = 0; i < m->n_events; i++) {
-        const bool seen = m->events[i].n_out > 0 && !lmi_of_weights(m);
+        const bool seen = m->events[i].n_out > 0 && !weights;
         h->forward[i] = seen ? LAM_HEALTH_FINE : LAM_HEALTH_UNKNOWN;
         h->backward[i] = h->checked->gradients ? LAM_HEALTH_FINE : LAM_HEALTH_UNKNOWN;
     }
@@ -492,6 +493,10 @@ void lmi_health_places(lam_health *h) {
     }
 }
 
+static uint8_t state_of(const lam_bad *bad) {
+    return bad->side == LAM_BAD_OWNED ? LAM_HEALTH_BORN : LAM_HEALTH_UNKNOWN;
+}
+
 /* The state of each tensor of a file. Findings are in the order of a module's tensors: `next` has, for each
  * module, where the search for its next one begins. */
 static void states_of_tensors(const lam_model *m, uint8_t *state, int32_t *next) {
@@ -502,7 +507,7 @@ static void states_of_tensors(const lam_model *m, uint8_t *state, int32_t *next)
         for (int32_t k = 0; k < mod->n_owned; k++, next[module]++) {
             const lam_owned *o = &mod->owned[next[module] % mod->n_owned];
             if (!same_text(o->name, bad->name)) continue;
-            state[o->tensor] = bad->side == LAM_BAD_OWNED ? LAM_HEALTH_BORN : LAM_HEALTH_UNKNOWN;
+            state[o->tensor] = state_of(bad);
             break;
         }
     }
@@ -524,8 +529,7 @@ static lam_status places_of_weights(walk *w) {
     }
     for (int32_t i = 0; i < lam_model_n_bad(m); i++) { /* also of parts of packed weights */
         const lam_bad *bad = lam_model_bad(m, i);
-        to[bad->place] =
-            worse_of(to[bad->place], bad->side == LAM_BAD_OWNED ? LAM_HEALTH_BORN : LAM_HEALTH_UNKNOWN);
+        to[bad->place] = worse_of(to[bad->place], state_of(bad));
     }
     for (int32_t i = m->n_places; i-- > 1;) { /* a parent comes before its children */
         const uint8_t passed = to[i] == LAM_HEALTH_BORN ? LAM_HEALTH_PASSED : to[i];
@@ -541,14 +545,14 @@ static lam_status by_place(walk *w) {
         w->h->places[side] = lmi_alloc(&w->h->arena, (uint64_t)w->m->n_places + 1, 1);
         if (!w->h->places[side]) return lmi_nomem(w->e);
     }
-    if (lmi_of_weights(w->m)) return places_of_weights(w);
+    if (w->weights) return places_of_weights(w);
     lmi_health_places(w->h);
     return LAM_OK;
 }
 
 static lam_status go(walk *w) {
     LAM_TRY(allocate(w));
-    first_states(w->h);
+    first_states(w->h, w->weights);
     for (int32_t i = 0; i < lam_model_n_bad(w->m); i++) LAM_TRY(one(w, i));
     LAM_TRY(outside(w));
     LAM_TRY(by_place(w));
@@ -579,7 +583,7 @@ lam_status lam_health_new(lam_health **out, const lam_model *m, lam_error *e) {
     h->m = m;
     h->checked = looked;
     if (m->given) return take_given(out, h, &m->given->health->findings, e);
-    walk w = {.h = h, .m = m, .e = e, .leader = {-1, -1}, .node = -1};
+    walk w = {.h = h, .m = m, .e = e, .leader = {-1, -1}, .node = -1, .weights = lmi_of_weights(m)};
     lmi_arena_init(&w.scratch, UINT64_MAX);
     lam_status s = go(&w);
     lmi_arena_free(&w.scratch);

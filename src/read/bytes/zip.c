@@ -255,6 +255,17 @@ static lam_status inflate_all(const lmi_bytes *packed, const lmi_zip_entry *entr
     return status;
 }
 
+lam_status lmi_zip_place(const lmi_zip *z, const lmi_zip_entry *entry, uint64_t *at, bool *found,
+                         lam_error *e) {
+    lmi_bytes part;
+    lam_error why = {.at = -1};
+    const lam_status s = lmi_zip_part(z, entry, &part, &why);
+    if (s == LAM_IO) return lmi_fail(e, s, why.where, "%s", why.text);
+    *found = s == LAM_OK;
+    if (*found) *at = part.start - z->of.start;
+    return LAM_OK;
+}
+
 lam_status lmi_zip_all(const lmi_zip *z, const lmi_zip_entry *entry, uint64_t most, char **out, size_t *n,
                        lam_error *e) {
     lmi_bytes packed;

@@ -30,6 +30,9 @@ const lmi_zip_entry *lmi_zip_find(const lmi_zip *z, const char *name); /* NULL: 
 /* The bytes of an entry that is not compressed. LAM_UNSUPPORTED: it is; LAM_SYNTAX: its own header says
  * something else than the directory. */
 lam_status lmi_zip_part(const lmi_zip *z, const lmi_zip_entry *entry, lmi_bytes *out, lam_error *e);
+/* The byte of the file that an entry begins at; *found is false if it is compressed, or damaged. */
+lam_status lmi_zip_place(const lmi_zip *z, const lmi_zip_entry *entry, uint64_t *at, bool *found,
+                         lam_error *e);
 /* Reads an entry of at most `most` bytes into memory of malloc, with room for one byte more. */
 lam_status lmi_zip_all(const lmi_zip *z, const lmi_zip_entry *entry, uint64_t most, char **out, size_t *n,
                        lam_error *e);

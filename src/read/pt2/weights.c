@@ -92,9 +92,8 @@ static lam_status find_values(lmi_pt2 *p, const char *folder, uint32_t at, lmi_s
                               uint64_t *size, uint64_t *begin) {
     const char *file = lmi_json_as_text(&p->j, lmi_json_get(&p->j, at, "path_name"));
     const lmi_zip_entry *entry = NULL;
-    lmi_bytes part;
+    bool found;
     lmi_buf name;
-    lam_error why = {.at = -1};
     lmi_buf_init(&name);
     lmi_putf(&name, "data/%s/%s", folder, file ? file : "");
     lam_status s = lmi_buf_status(&name, p->e);
@@ -104,11 +103,9 @@ static lam_status find_values(lmi_pt2 *p, const char *folder, uint32_t at, lmi_s
     if (lmi_json_is(&p->j, lmi_json_get(&p->j, at, "use_pickle")) == LMI_JSON_TRUE)
         x->unread = "they are in a pickle of their own";
     if (s != LAM_OK || x->unread) return s;
-    s = lmi_zip_part(&p->zip, entry, &part, &why);
-    if (s == LAM_IO) return lmi_fail(p->e, s, why.where, "%s", why.text);
-    if (s != LAM_OK) x->unread = LMI_PACKED_STORAGE;
-    *size = s == LAM_OK ? part.size : 0;
-    *begin = s == LAM_OK ? part.start - p->of->start : 0;
+    LAM_TRY(lmi_zip_place(&p->zip, entry, begin, &found, p->e));
+    if (!found) x->unread = LMI_PACKED_STORAGE;
+    *size = entry->size;
     return LAM_OK;
 }
 
@@ -274,17 +271,10 @@ static lam_status add_others(lmi_pt2 *p) {
     return LAM_OK;
 }
 
-/* A machine with the other order of bytes writes "big". */
 static lam_status find_order(lmi_pt2 *p) {
     const lmi_zip_entry *entry;
-    char *text = NULL;
-    size_t n = 0;
     LAM_TRY(lmi_pt2_entry(p, "byteorder", &entry));
-    if (!entry || entry->size != 3) return LAM_OK;
-    LAM_TRY(lmi_zip_all(&p->zip, entry, entry->size, &text, &n, p->e));
-    p->turned = n == 3 && memcmp(text, "big", 3) == 0;
-    free(text);
-    return LAM_OK;
+    return lmi_torch_order(&p->zip, entry, &p->turned, p->e);
 }
 
 /* What is stored comes first, as it is in the order in which the model registered it. */

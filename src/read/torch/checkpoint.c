@@ -69,12 +69,9 @@ lmi_torch_kind lmi_torch_kind_of(const unsigned char *head, size_t n) {
     return marked ? LMI_TORCH_LEGACY : LMI_TORCH_PICKLE;
 }
 
-/* Whether the file says that its numbers are in the other byte order; older torch says nothing. */
-static lam_status find_order(const lmi_zip *z, size_t folder, bool *turned, lam_error *e) {
-    char path[512], *order = NULL;
+lam_status lmi_torch_order(const lmi_zip *z, const lmi_zip_entry *entry, bool *turned, lam_error *e) {
+    char *order = NULL;
     size_t n = 0;
-    snprintf(path, sizeof path, "%.*s/byteorder", (int)folder, z->entry[0].name);
-    const lmi_zip_entry *entry = lmi_zip_find(z, path);
     if (!entry) return LAM_OK;
     LAM_TRY(lmi_zip_all(z, entry, 64, &order, &n, e));
     *turned = n == 3 && memcmp(order, "big", n) == 0;
@@ -87,7 +84,7 @@ static lam_status find_order(const lmi_zip *z, size_t folder, bool *turned, lam_
 static lam_status read_pickle(lmi_tensors *t, const lmi_zip_entry *entry, lmi_storages *in, lam_error *e) {
     size_t n = 0;
     lmi_pickle p;
-    char *all = NULL;
+    char path[512], *all = NULL;
     lmi_bytes part;
     if (entry->deflated) {
         LAM_TRY(lmi_zip_all(in->zip, entry, LEAST_PICKLE + 4 * in->of->size, &all, &n, e));
@@ -96,7 +93,8 @@ static lam_status read_pickle(lmi_tensors *t, const lmi_zip_entry *entry, lmi_st
         LAM_TRY(lmi_zip_part(in->zip, entry, &part, e));
     }
     lam_status s = lmi_pickle_read(&p, &part, 0, e);
-    if (s == LAM_OK && t->keep) s = find_order(in->zip, in->folder, &in->turned, e);
+    snprintf(path, sizeof path, "%.*s/byteorder", (int)in->folder, in->folder_name);
+    if (s == LAM_OK && t->keep) s = lmi_torch_order(in->zip, lmi_zip_find(in->zip, path), &in->turned, e);
     if (s == LAM_OK) s = lmi_torch_walk(t, &p, in, e);
     lmi_pickle_free(&p);
     free(all);

@@ -26,6 +26,10 @@ const lmi_zip_entry *lmi_torch_pickle(const lmi_zip *z, size_t *folder);
  * or a tensor is not inside its storage; LAM_UNSUPPORTED: a format that is not read. */
 lam_status lmi_checkpoint_read(lmi_tensors *t, const lmi_bytes *of, lmi_torch_kind kind, lam_error *e);
 
+/* Whether the entry of a zip file that says so says that its numbers are in the other byte order; older torch
+ * writes none (NULL). */
+lam_status lmi_torch_order(const lmi_zip *z, const lmi_zip_entry *entry, bool *turned, lam_error *e);
+
 /* -- inside this room ------------------------------------------------------------------------------------ */
 
 /* The storages that the tensors of a pickle are in: of a zip file, or behind a legacy file's pickles. */

@@ -108,19 +108,13 @@ static lam_status check_storage(const rebuilding *r, storage *s, int64_t bytes) 
 
 /* The byte of the file that a storage begins at; *found is false if it is compressed, or damaged. */
 static lam_status find_storage(const rebuilding *r, const storage *s, uint64_t *at, bool *found) {
-    lmi_bytes part;
-    lam_error why = {.at = -1};
     if (!s->entry) {
         const int64_t place = lmi_map_get(&r->in->places, s->name);
         *at = (uint64_t)place;
         *found = place >= 0;
         return LAM_OK;
     }
-    const lam_status status = lmi_zip_part(r->in->zip, s->entry, &part, &why);
-    if (status == LAM_IO) return lmi_fail(r->e, status, why.where, "%s", why.text);
-    *found = status == LAM_OK;
-    if (*found) *at = part.start - r->in->of->start;
-    return LAM_OK;
+    return lmi_zip_place(r->in->zip, s->entry, at, found, r->e);
 }
 
 /* Says where the values of a view are. */
