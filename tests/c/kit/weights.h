@@ -155,6 +155,14 @@ OOM_UNUSED static void refused(const char *path, lam_status how, const char *par
     if (!strstr(last.text, part)) fail_msg("%s: '%s' lacks '%s'", path, last.text, part);
 }
 
+/* Reads the file of a path, for sweeps of what may fail. */
+OOM_UNUSED static void read_once(void *path, bool *ok) {
+    lam_model *m = NULL;
+    lam_error e = {.at = -1};
+    *ok = oom_check(lam_read(&m, path, NULL, &e), &e);
+    lam_model_free(m);
+}
+
 OOM_UNUSED static lam_costs *costs_of(const lam_model *m) {
     lam_costs *c = NULL;
     assert_int_equal(lam_costs_new(&c, m, NULL, &last), LAM_OK);

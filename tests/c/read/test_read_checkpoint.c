@@ -405,13 +405,6 @@ static void odd_pickles_are_bounded(void **state) {
 
 /* -- memory ---------------------------------------------------------------------------------------------- */
 
-static void read_once(void *path, bool *ok) {
-    lam_model *m = NULL;
-    lam_error e = {.at = -1};
-    *ok = oom_check(lam_read(&m, path, NULL, &e), &e);
-    lam_model_free(m);
-}
-
 static void scan_once(void *path, bool *ok) {
     lam_scan *s = NULL;
     lam_error e = {.at = -1};

@@ -448,13 +448,6 @@ static void an_opset_that_is_not_known_is_told(void **state) {
 /* -- when memory runs out ----------------------------------------------------------------------------------
  */
 
-static void read_once(void *path, bool *ok) {
-    lam_model *m = NULL;
-    lam_error e = {.at = -1};
-    *ok = oom_check(lam_read(&m, path, NULL, &e), &e);
-    lam_model_free(m);
-}
-
 static void grow_once(void *path, bool *ok) {
     static const lam_read_size size = {"n", 2};
     static const char *const inputs[] = {"flag=scalar:bool=1", "x=2x4"};

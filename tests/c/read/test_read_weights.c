@@ -132,13 +132,6 @@ static void damaged_safetensors_are_refused(void **state) {
 
 /* -- weights of few bits --------------------------------------------------------------------------------- */
 
-static void read_once(void *path, bool *ok) {
-    lam_model *m = NULL;
-    lam_error e = {.at = -1};
-    *ok = oom_check(lam_read(&m, path, NULL, &e), &e);
-    lam_model_free(m);
-}
-
 /* A type of as many bits; the same one where there is no other. */
 static const char *other_type(const char *type) {
     static const char *const all[][2] = {{"I32", "F32"},  {"U32", "F32"}, {"F32", "I32"},    {"F16", "BF16"},

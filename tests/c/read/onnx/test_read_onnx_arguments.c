@@ -111,13 +111,6 @@ typedef struct told {
     int opset; /* 0: 17 */
 } told;
 
-static void read_once(void *file, bool *ok) {
-    lam_model *m = NULL;
-    lam_error e = {.at = -1};
-    *ok = oom_check(lam_read(&m, file, NULL, &e), &e);
-    lam_model_free(m);
-}
-
 /* Words with blanks or commas between them, in which one is another, or, with NULL, missing. False: there are
  * not so many. */
 static bool put_other(char *to, size_t room, const char *words, char between, int which, const char *other) {

@@ -484,13 +484,6 @@ static void names_of_weights_tell_their_module(void **state) {
 
 /* -- memory ---------------------------------------------------------------------------------------------- */
 
-static void read_once(void *file, bool *ok) {
-    lam_model *m = NULL;
-    lam_error e = {.at = -1};
-    *ok = oom_check(lam_read(&m, file, NULL, &e), &e);
-    lam_model_free(m);
-}
-
 static void no_allocation_is_needed(void **state) {
     (void)state;
     lmi_buf b = rich();

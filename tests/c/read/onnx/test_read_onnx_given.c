@@ -230,7 +230,7 @@ static void growth_names_the_size(void **state) {
 
 /* -- when memory runs out -------------------------------------------------------------------------------- */
 
-static void read_once(void *input, bool *ok) {
+static void read_filled(void *input, bool *ok) {
     const char *text = input;
     const lam_read_options o = {.inputs = &text, .n_inputs = 1};
     lam_model *m = NULL;
@@ -242,7 +242,7 @@ static void read_once(void *input, bool *ok) {
 static void memory_may_run_out_anywhere(void **state) {
     (void)state;
     save_filled("filled.onnx", 7);
-    oom_sweep_parts(read_once, "x:0=2:int64=3,4");
+    oom_sweep_parts(read_filled, "x:0=2:int64=3,4");
 }
 
 int main(void) {

@@ -477,22 +477,11 @@ static void depths_are_bounded(void **state) {
     lmi_buf_free(&b);
 }
 
-static void read_once(void *name, bool *ok) {
-    char path[512];
-    lam_model *m = NULL;
-    lam_error e = {.at = -1};
-    snprintf(path, sizeof path, "%s/files/%s", LAMINA_TEST_DATA, (const char *)name);
-    *ok = oom_check(lam_read(&m, path, NULL, &e), &e);
-    lam_model_free(m);
-}
-
-static void grow_once(void *name, bool *ok) {
+static void grow_once(void *path, bool *ok) {
     static const lam_read_options grow = {.growth = true};
-    char path[512];
     lam_model *m = NULL;
     lam_costs *c = NULL;
     lam_error e = {.at = -1};
-    snprintf(path, sizeof path, "%s/files/%s", LAMINA_TEST_DATA, (const char *)name);
     lam_status s = lam_read(&m, path, &grow, &e);
     if (s == LAM_OK) s = lam_costs_new(&c, m, NULL, &e);
     *ok = oom_check(s, &e);
@@ -502,10 +491,10 @@ static void grow_once(void *name, bool *ok) {
 
 static void no_allocation_is_needed(void **state) {
     (void)state;
-    oom_sweep_parts(read_once, (void *)"net.pt2");
-    oom_sweep_parts(read_once, (void *)"old.pt2");
-    oom_sweep_parts(read_once, (void *)"branch.pt2");
-    oom_sweep_parts(grow_once, (void *)"net.pt2");
+    oom_sweep_parts(read_once, (void *)LAMINA_TEST_DATA "/files/net.pt2");
+    oom_sweep_parts(read_once, (void *)LAMINA_TEST_DATA "/files/old.pt2");
+    oom_sweep_parts(read_once, (void *)LAMINA_TEST_DATA "/files/branch.pt2");
+    oom_sweep_parts(grow_once, (void *)LAMINA_TEST_DATA "/files/net.pt2");
 }
 
 int main(void) {

@@ -20,13 +20,6 @@ typedef struct told {
     int64_t macs; /* -1: unknown, at least, or beyond 64 bits */
 } told;
 
-static void read_once(void *file, bool *ok) {
-    lam_model *m = NULL;
-    lam_error e = {.at = -1};
-    *ok = oom_check(lam_read(&m, file, NULL, &e), &e);
-    lam_model_free(m);
-}
-
 /* The words of a node, in which one argument is another. False: there are not so many. */
 static bool put_other(char *to, size_t room, const char *node, int which, const char *other) {
     char copy[512];

@@ -12,13 +12,6 @@ static int64_t params_of(const lam_model *m) {
     return n;
 }
 
-static void read_once(void *path, bool *ok) {
-    lam_model *m = NULL;
-    lam_error e = {.at = -1};
-    *ok = oom_check(lam_read(&m, path, NULL, &e), &e);
-    lam_model_free(m);
-}
-
 /* Ways in which a pickle makes an object of a class: it, copyreg's function, and what torch kept of modules
  * with their source; its state may have slots beside it. */
 enum { NEW, RECONSTRUCTED, KEPT, WITH_SLOTS, N_WAYS };

@@ -314,7 +314,7 @@ static void values_of_other_kinds_have_no_parts(void **state) {
     lmi_pickle_free(&p);
 }
 
-static void read_once(void *arg, bool *ok) {
+static void read_pickle(void *arg, bool *ok) {
     const told *t = arg;
     const lmi_bytes of = lmi_bytes_of(t->bytes, t->n, "made.pkl");
     lmi_pickle p;
@@ -326,7 +326,7 @@ static void read_once(void *arg, bool *ok) {
 static void no_allocation_is_needed(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof made / sizeof *made; i++)
-        oom_sweep_parts(read_once, (void *)(uintptr_t)&made[i]);
+        oom_sweep_parts(read_pickle, (void *)(uintptr_t)&made[i]);
 }
 
 int main(void) {
