@@ -48,7 +48,7 @@ static lam_status body(lmi_onnx_reader *r, lmi_onnx_scope *s, const lmi_field *f
 
 static lam_status text_in_list(lmi_onnx_reader *r, const lmi_field *f, lists *l, lam_error *e) {
     const char *text;
-    LAM_TRY(lmi_wire_text(&r->c, f, &r->m->arena, LMI_PIECE, &text, e));
+    LAM_TRY(lmi_wire_text(&r->c, f, &r->m->arena, &text, e));
     return lmi_vec_put(&l->texts, &text, e);
 }
 
@@ -56,7 +56,7 @@ static lam_status one_field(lmi_onnx_reader *r, lmi_onnx_scope *s, const lmi_fie
                             lmi_onnx_attribute *out, const char **ref, lam_error *e) {
     uint32_t bits;
     switch (f->number) {
-    case 1: return lmi_wire_text(&r->c, f, &r->m->arena, LMI_PIECE, &out->name, e);
+    case 1: return lmi_wire_text(&r->c, f, &r->m->arena, &out->name, e);
     case 2:
         LAM_TRY(lmi_wire_is(&r->c, f, LMI_WIRE_4_BYTES, "a number", e));
         bits = (uint32_t)f->value;
@@ -70,7 +70,7 @@ static lam_status one_field(lmi_onnx_reader *r, lmi_onnx_scope *s, const lmi_fie
         return LAM_OK;
     case 4:
         if (!out->type) out->type = STRING;
-        return lmi_wire_text(&r->c, f, &r->m->arena, LMI_PIECE, &out->s, e);
+        return lmi_wire_text(&r->c, f, &r->m->arena, &out->s, e);
     case 5:
         if (!out->type) out->type = TENSOR;
         return tensor(r, f, false, out, e);
@@ -84,7 +84,7 @@ static lam_status one_field(lmi_onnx_reader *r, lmi_onnx_scope *s, const lmi_fie
         LAM_TRY(lmi_wire_is(&r->c, f, LMI_WIRE_VARINT, "an attribute's type", e));
         out->type = f->value < 64 ? (int32_t)f->value : 0;
         return LAM_OK;
-    case 21: return lmi_wire_text(&r->c, f, &r->m->arena, LMI_PIECE, ref, e);
+    case 21: return lmi_wire_text(&r->c, f, &r->m->arena, ref, e);
     case 22: return tensor(r, f, true, out, e);
     default: return LAM_OK;
     }
@@ -142,7 +142,7 @@ lam_status lmi_onnx_entry_read(lmi_onnx_reader *r, const lmi_field *of, lmi_onnx
     for (;;) {
         LAM_TRY(lmi_wire_next(&r->c, of->end, &f, &more, e));
         if (!more) return LAM_OK;
-        if (f.number == 1) LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, LMI_PIECE, &out->key, e));
-        if (f.number == 2) LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, LMI_PIECE, &out->value, e));
+        if (f.number == 1) LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, &out->key, e));
+        if (f.number == 2) LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, &out->value, e));
     }
 }

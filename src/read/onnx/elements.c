@@ -60,13 +60,11 @@ lam_status lmi_onnx_constant_of(lmi_onnx_reader *r, const lmi_onnx_attribute *a,
 /* -- elements of a tensor ----------------------------------------------------------------------------------
  */
 
-/* The field that holds elements of a type, and the bytes that one entry of it becomes; 0: none. */
+/* The field that holds elements of a type that has bits, and the bytes that one entry of it becomes. */
 static uint32_t field_of(int32_t type, size_t *bytes) {
     const int32_t n = lmi_onnx_bits(type);
     *bytes = n < 8 ? 1 : (size_t)n / 8;
     switch (type) {
-    case LMI_ONNX_NO_TYPE:
-    case LMI_ONNX_STRING: return 0;
     case LMI_ONNX_COMPLEX64: *bytes = 4; return 4;
     case LMI_ONNX_FLOAT: return 4;
     case LMI_ONNX_INT64: return 7;
@@ -117,16 +115,14 @@ static lam_status from_fields(lmi_cursor *c, const lmi_onnx_value *v, unsigned c
 lam_status lmi_onnx_elements(lmi_onnx_model *m, lmi_onnx_value *v, uint64_t most, const void **out,
                              lam_error *e) {
     uint64_t need, n;
-    size_t each;
     *out = NULL;
     if (v->where == LMI_ONNX_MEMORY) {
-        if (v->bytes <= most) *out = v->memory;
+        *out = v->memory;
         return LAM_OK;
     }
     if (v->where != LMI_ONNX_RAW && v->where != LMI_ONNX_FIELDS) return LAM_OK;
     if (!lmi_onnx_raw_bytes(v, &need) || need > most || need > m->file->size * 8 || need > SIZE_MAX / 2)
         return LAM_OK;
-    if (v->where == LMI_ONNX_FIELDS && field_of(v->type, &each) == 0) return LAM_OK;
     unsigned char *to = lmi_alloc(&m->arena, need + 8, 1);
     if (!to) return lmi_nomem(e);
     n = need;

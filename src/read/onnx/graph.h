@@ -183,8 +183,8 @@ static inline int64_t lmi_onnx_int(const lmi_onnx_node *n, const char *name, int
 }
 
 /* The elements of a constant as raw_data holds them, in memory of the model's arena, which is kept in the
- * value (LMI_ONNX_MEMORY). *out NULL: it is no constant, has more than `most` bytes, is in another file, or
- * is damaged (its bytes do not match its shape, or are no numbers of its type). */
+ * value (LMI_ONNX_MEMORY). *out NULL: it is no constant, has more than `most` bytes in the file, is in
+ * another file, or is damaged (its bytes do not match its shape, or are no numbers of its type). */
 lam_status lmi_onnx_elements(lmi_onnx_model *m, lmi_onnx_value *v, uint64_t most, const void **out,
                              lam_error *e);
 

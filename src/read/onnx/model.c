@@ -32,20 +32,21 @@ static bool graph_key(unsigned char key) {
 bool lmi_is_onnx(const unsigned char *head, size_t n, uint64_t size) {
     enum { VERSION = 1, MODEL_VERSION = 5, GRAPH = 7, OPSETS = 8, META = 14, LAST = 26 };
     bool version = false;
-    for (size_t at = 0; at < n;) {
+    size_t at = 0;
+    while (at < n) {
         uint64_t key, value;
-        if (!head_varint(head, n, &at, &key) || !head_varint(head, n, &at, &value)) return false;
+        if (!head_varint(head, n, &at, &key) || !head_varint(head, n, &at, &value)) break;
         const uint64_t field = key >> 3, type = key & 7;
         if (field == 0 || field > LAST || (type != LMI_WIRE_VARINT && type != LMI_WIRE_LENGTH)) return false;
         if ((type == LMI_WIRE_VARINT) != (field == VERSION || field == MODEL_VERSION)) return false;
         if (field == VERSION) version = value < 1000;
         if (type == LMI_WIRE_VARINT) continue;
         if (value > size - at) return version && field == GRAPH && at < n && graph_key(head[at]);
-        if (field == GRAPH) return value == 0 ? version : at < n && (graph_key(head[at]) || head[at] == 0x82);
-        if (value > n - at) return version;
+        if (field == GRAPH && value && at < n) return graph_key(head[at]) || head[at] == 0x82;
+        if (field == GRAPH || value > n - at) return version;
         at += (size_t)value;
     }
-    return false;
+    return version && at == n && n < size; /* what follows is beyond the head */
 }
 
 /* -- the fields of a model ---------------------------------------------------------------------------------
@@ -64,8 +65,8 @@ static lam_status function(lmi_onnx_reader *r, const lmi_field *of, lam_error *e
     for (;;) {
         LAM_TRY(lmi_wire_next(&r->c, of->end, &f, &more, e));
         if (!more) break;
-        if (f.number == 1) LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, LMI_PIECE, &fn.name, e));
-        if (f.number == 10) LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, LMI_PIECE, &fn.domain, e));
+        if (f.number == 1) LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, &fn.name, e));
+        if (f.number == 10) LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, &fn.domain, e));
     }
     if (strcmp(fn.domain, "ai.onnx") == 0) fn.domain = "";
     return lmi_vec_put(&r->functions, &fn, e);
@@ -90,8 +91,8 @@ static lam_status model_fields(lmi_onnx_reader *r, parts *p, lam_error *e) {
             status = lmi_wire_is(&r->c, &f, LMI_WIRE_VARINT, "a version", e);
             m->ir_version = f.value < 1000000 ? (int64_t)f.value : 0;
             break;
-        case 2: status = lmi_wire_text(&r->c, &f, &m->arena, LMI_PIECE, &m->producer, e); break;
-        case 3: status = lmi_wire_text(&r->c, &f, &m->arena, LMI_PIECE, &m->producer_version, e); break;
+        case 2: status = lmi_wire_text(&r->c, &f, &m->arena, &m->producer, e); break;
+        case 3: status = lmi_wire_text(&r->c, &f, &m->arena, &m->producer_version, e); break;
         case 7:
             status = lmi_wire_is(&r->c, &f, LMI_WIRE_LENGTH, "the graph", e);
             if (p->graph.number) status = lmi_onnx_bad(r, f.at, e, "it has two graphs");

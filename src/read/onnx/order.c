@@ -16,7 +16,7 @@ typedef struct edges {
 /* Notes that the node at a position reads a value. */
 static lam_status reads(edges *d, int32_t value, int32_t by, lam_error *e) {
     const lmi_onnx_value *v = lmi_onnx_value_at(d->m, value);
-    const int32_t made = v && v->producer >= 0 ? d->local[v->producer] : -1;
+    const int32_t made = v->producer >= 0 ? d->local[v->producer] : -1;
     if (made < 0) return LAM_OK;
     if (made >= by) d->sorted = false;
     LAM_TRY(lmi_vec_put(&d->from, &made, e));
@@ -40,7 +40,7 @@ static lam_status reads_of(edges *d, const lmi_onnx_node *n, int32_t by,
 
 static lam_status circle(const edges *d, const int32_t *waits, lam_error *e) {
     int32_t i = 0;
-    while (i + 1 < d->g->n_nodes && waits[i] == 0) i++;
+    while (waits[i] == 0) i++;
     const lmi_onnx_node *n = lmi_onnx_node_at(d->m, d->g->nodes[i]);
     return lmi_fail(e, LAM_SYNTAX, d->m->file->name,
                     "it is damaged: node '%s' (%s) reads what is made from its own result (at byte %llu)",

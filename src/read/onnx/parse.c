@@ -51,7 +51,7 @@ static void draft_free(draft *d) {
 
 static lam_status put_name(lmi_onnx_reader *r, const lmi_field *f, lmi_vec *to, lam_error *e) {
     const char *name;
-    LAM_TRY(lmi_wire_text(&r->c, f, &r->m->arena, LMI_PIECE, &name, e));
+    LAM_TRY(lmi_wire_text(&r->c, f, &r->m->arena, &name, e));
     return lmi_vec_put(to, &name, e);
 }
 
@@ -90,10 +90,10 @@ static lam_status node_fields(lmi_onnx_reader *r, lmi_onnx_scope *s, const lmi_f
         switch (f.number) {
         case 1: status = put_name(r, &f, &d->in, e); break;
         case 2: status = put_name(r, &f, &d->out, e); break;
-        case 3: status = lmi_wire_text(&r->c, &f, a, LMI_PIECE, &n->name, e); break;
-        case 4: status = lmi_wire_text(&r->c, &f, a, LMI_PIECE, &n->op, e); break;
+        case 3: status = lmi_wire_text(&r->c, &f, a, &n->name, e); break;
+        case 4: status = lmi_wire_text(&r->c, &f, a, &n->op, e); break;
         case 5: status = put_attr(r, s, &f, &d->attrs, e); break;
-        case 7: status = lmi_wire_text(&r->c, &f, a, LMI_PIECE, &n->domain, e); break;
+        case 7: status = lmi_wire_text(&r->c, &f, a, &n->domain, e); break;
         case 9: status = put_meta(r, &f, &d->meta, e); break;
         default: break;
         }
@@ -184,7 +184,7 @@ lam_status lmi_onnx_opset_read(lmi_onnx_reader *r, const lmi_field *of, lmi_vec 
     for (;;) {
         LAM_TRY(lmi_wire_next(&r->c, of->end, &f, &more, e));
         if (!more) break;
-        if (f.number == 1) LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, LMI_PIECE, &t.key, e));
+        if (f.number == 1) LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, &t.key, e));
         if (f.number != 2) continue;
         LAM_TRY(lmi_wire_is(&r->c, &f, LMI_WIRE_VARINT, "a version", e));
         snprintf(digits, sizeof digits, "%d", f.value < 100000 ? (int)f.value : 0);
@@ -260,7 +260,7 @@ static lam_status function_nodes(lmi_onnx_reader *r, lmi_onnx_scope *s, const lm
                                 fn->name, lmi_onnx_value_at(r->m, (int32_t)i)->name);
     }
     for (int32_t i = 0; i < call->n_out; i++)
-        if (call->out[i] >= 0 && !naming(r, call->out[i])->defined && naming(r, call->out[i])->same == -1)
+        if (call->out[i] >= 0 && !naming(r, call->out[i])->defined)
             return lmi_onnx_bad(r, call->at, e, "function '%s' does not make its result %d", fn->name,
                                 (int)i);
     return LAM_OK;
@@ -410,7 +410,7 @@ static lam_status graph_fields(lmi_onnx_reader *r, lmi_onnx_scope *s, uint64_t e
         if (!more) return LAM_OK;
         switch (f.number) {
         case 1: status = node(r, s, &f, e); break;
-        case 2: status = lmi_wire_text(&r->c, &f, &r->m->arena, LMI_PIECE, &s->graph->name, e); break;
+        case 2: status = lmi_wire_text(&r->c, &f, &r->m->arena, &s->graph->name, e); break;
         case 5:
         case 15: status = initialiser(r, s, &f, l, e); break;
         case 11: status = input(r, s, &f, l, e); break;
@@ -428,7 +428,7 @@ static lam_status outer_names(lmi_onnx_reader *r, lmi_onnx_scope *s, lam_error *
         if (!s->names.slots[k].value) continue;
         const int32_t i = (int32_t)(s->names.slots[k].value - 1);
         const lmi_onnx_naming *n = naming(r, i);
-        if (n->defined || !n->used || n->same != -1) continue;
+        if (n->defined || !n->used) continue;
         const char *name = lmi_onnx_value_at(r->m, i)->name;
         int32_t outer;
         if (!s->parent)

@@ -182,14 +182,14 @@ static bool is_again(const char *path, const char *base) {
 
 static bool is_inside(const char *path, const char *around) {
     const size_t n = strlen(around);
-    return n == 0 || (strncmp(path, around, n) == 0 && (path[n] == '.' || path[n] == '\0'));
+    return strncmp(path, around, n) == 0 && (path[n] == '.' || path[n] == '\0');
 }
 
 /* Adds the module of a path, and those around it that the chain does not have. */
 static lam_status add_path(chain *c, const char *path, lmi_arena *a, lam_error *e) {
     const bool noted = c->type[0] != NULL; /* then the key of a module is its path */
     while (c->n > 1 && !is_inside(path, c->path[c->n - 1])) c->n--;
-    for (const char *dot = path + strlen(c->path[c->n - 1]); dot && c->n < MOST_PARTS;) {
+    for (const char *dot = path + strlen(c->path[c->n - 1]); dot && *dot && c->n < MOST_PARTS;) {
         char key[MOST_PATH + 8];
         dot = strchr(*dot == '.' ? dot + 1 : dot, '.');
         const char *part = dot ? lmi_strndup(a, path, (size_t)(dot - path)) : path;
@@ -300,7 +300,6 @@ lam_status lmi_onnx_scopes_of(lmi_onnx_scopes *s, const lmi_onnx_model *m, lmi_a
     if (!s->of) return lmi_nomem(e);
     LAM_TRY(add_scope(s, -1, "", "", NULL, false, &root, e));
     for (int32_t i = 0; i < n; i++) LAM_TRY(place_node(s, m, i, a, &any, e));
-    s->named = any;
     for (int32_t i = 0; i < n && !any; i++) LAM_TRY(place_alone(s, m, i, a, e));
     return LAM_OK;
 }

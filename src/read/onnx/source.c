@@ -130,6 +130,11 @@ static int32_t module_at(const source *g, int32_t place) {
     return *(int32_t *)lmi_vec_at(&g->modules, (size_t)place);
 }
 
+/* The place of a scope, once all have theirs. */
+static int32_t place_at(const source *g, int32_t i) {
+    return (int32_t)lmi_map_get(&g->places, scope(g, i)->path);
+}
+
 /* The class that any scope tells of a path. */
 static lam_status types_by_path(const source *g, lmi_map *types) {
     for (int32_t i = 0; i < n_scopes(g); i++) {
@@ -157,8 +162,7 @@ static lam_status add_places(source *g) {
  */
 
 static lam_status own(source *g, int32_t place, const char *name, int32_t tensor, lmi_onnx_role role) {
-    return lam_build_owns(g->b, module_at(g, place), *name ? name : "value", tensor, role == LMI_ONNX_BUFFER,
-                          g->e);
+    return lam_build_owns(g->b, module_at(g, place), name, tensor, role == LMI_ONNX_BUFFER, g->e);
 }
 
 static lam_status add_tensor(source *g, int32_t value, int32_t *out) {
@@ -169,9 +173,9 @@ static lam_status add_tensor(source *g, int32_t value, int32_t *out) {
     const lam_tensor_info info = {.dtype = as.dtype,
                                   .ndim = as.ndim,
                                   .sizes = as.sizes,
-                                  .bytes = v->where == LMI_ONNX_SPARSE   ? (int64_t)v->bytes
-                                           : known && bytes <= INT64_MAX ? (int64_t)bytes
-                                                                         : -1,
+                                  .bytes = v->where == LMI_ONNX_SPARSE ? (int64_t)v->bytes
+                                           : known                     ? (int64_t)bytes
+                                                                       : -1,
                                   .storage = as.storage,
                                   .object = as.object};
     LAM_TRY(lam_build_tensor(g->b, &info, out, g->e));
@@ -197,12 +201,12 @@ static lam_status add_weight(source *g, int32_t value) {
     if (*path && at >= 0 && strcmp(scope(g, at)->path, path) != 0 && lmi_map_get(&g->places, path) < 0) {
         /* a name that only looks like a module's, where the nodes have others */
         const char *inner = scope(g, at)->path;
-        if (*inner && g->s.named) path = inner;
+        if (*inner) path = inner;
     }
     if (*path)
         LAM_TRY(place_of(g, path, NULL, &place));
     else if (at >= 0)
-        LAM_TRY(place_of(g, scope(g, at)->path, NULL, &place));
+        place = place_at(g, at);
     LAM_TRY(add_tensor(g, value, &tensor));
     LAM_TRY(own(g, place, last_part(v->name, path), tensor, role));
     g->uses[value].tensor = 1 + tensor;
@@ -213,12 +217,11 @@ static lam_status add_weight(source *g, int32_t value) {
 /* A module whose operators read the tensor of another one owns it too. */
 static lam_status add_shared(source *g, int32_t node) {
     const lmi_onnx_node *n = lmi_onnx_node_at(g->m, node);
-    int32_t place;
+    const int32_t place = place_at(g, g->s.of[node]);
     if (lmi_onnx_names_stored(g->m, n)) return LAM_OK;
     for (int32_t i = 0; i < n->n_in; i++) {
         const int32_t v = lmi_onnx_stored(g->m, n->in[i]);
         if (v < 0 || !g->uses[v].tensor) continue;
-        LAM_TRY(place_of(g, scope(g, g->s.of[node])->path, NULL, &place));
         const uint64_t key = (uint64_t)place << 32 | (uint32_t)v;
         if (place == g->uses[v].place || place == 0 || lmi_map_get_u64(&g->shared, key) >= 0) continue;
         LAM_TRY(lmi_map_put_u64(&g->shared, key, 0, g->e));
@@ -413,7 +416,7 @@ static lam_status push_body(source *g, lmi_onnx_op *o, const lmi_onnx_node *n, c
 
 static lam_status push_node(source *g, lmi_onnx_op *o, int32_t node) {
     const lmi_onnx_node *n = lmi_onnx_node_at(g->m, node);
-    const int32_t call = g->s.of[node] < 0 ? 0 : g->call[g->s.of[node]];
+    const int32_t call = g->call[g->s.of[node]];
     int64_t times;
     lmi_vec out;
     if (is_known_before(g, n)) return LAM_OK;

@@ -46,7 +46,6 @@ typedef struct lmi_onnx_scope_of {
 typedef struct lmi_onnx_scopes {
     lmi_vec at;     /* lmi_onnx_scope_of, parents first */
     int32_t *of;    /* of each node of the model; -1: it is not pushed */
-    bool named;     /* some node names a module */
     int32_t folded; /* batch normalisations that are part of a convolution */
     lmi_map by_key; /* the last call of a module by what names it */
     lmi_map folded_by;

@@ -59,7 +59,7 @@ static lam_status axis(lmi_onnx_reader *r, const lmi_field *of, int64_t *size, i
             LAM_TRY(lmi_wire_is(&r->c, &f, LMI_WIRE_VARINT, "a size", e));
             *size = (int64_t)f.value < 0 ? -1 : (int64_t)f.value;
         } else if (f.number == 2) {
-            LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, LMI_PIECE, &name, e));
+            LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, &name, e));
             LAM_TRY(symbol(r, name, named, e));
         }
     }
@@ -138,7 +138,7 @@ lam_status lmi_onnx_stated_read(lmi_onnx_reader *r, const lmi_field *of, lmi_onn
     for (;;) {
         LAM_TRY(lmi_wire_next(&r->c, of->end, &f, &more, e));
         if (!more) return LAM_OK;
-        if (f.number == 1) LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, LMI_PIECE, name, e));
+        if (f.number == 1) LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, name, e));
         if (f.number == 2) LAM_TRY(type_of(r, &f, false, out, e));
     }
 }
@@ -184,7 +184,7 @@ static lam_status one_field(lmi_onnx_reader *r, const lmi_field *f, lmi_vec *dim
         LAM_TRY(lmi_wire_is(&r->c, f, LMI_WIRE_VARINT, "a tensor's type", e));
         out->type = f->value < LMI_ONNX_N_TYPES ? (int32_t)f->value : LMI_ONNX_NO_TYPE;
         return LAM_OK;
-    case NAME: return lmi_wire_text(&r->c, f, &r->m->arena, LMI_PIECE, name, e);
+    case NAME: return lmi_wire_text(&r->c, f, &r->m->arena, name, e);
     case RAW:
         LAM_TRY(lmi_wire_is(&r->c, f, LMI_WIRE_LENGTH, "a tensor's data", e));
         t->raw = true;

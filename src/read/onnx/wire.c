@@ -14,15 +14,14 @@ static lam_status bad(const lmi_cursor *c, uint64_t at, const char *what, lam_er
 lam_status lmi_wire_varint(lmi_cursor *c, uint64_t end, uint64_t *out, lam_error *e) {
     const uint64_t at = c->at;
     uint64_t n = 0;
-    for (int i = 0; i < VARINT_BYTES; i++) {
+    for (int i = 0;; i++) {
         const unsigned char *p;
         if (c->at >= end) return bad(c, at, "a number that does not end in its message,", e);
         LAM_TRY(lmi_cursor_take(c, 1, &p, e));
-        if (i == VARINT_BYTES - 1 && *p > 1) break;
+        if (i == VARINT_BYTES - 1 && *p > 1) return bad(c, at, "a number of more than 64 bits", e);
         n |= (uint64_t)(*p & 0x7f) << 7 * i;
         if (*p < 0x80) return *out = n, LAM_OK;
     }
-    return bad(c, at, "a number of more than 64 bits", e);
 }
 
 static lam_status fixed(lmi_cursor *c, uint64_t end, size_t n, uint64_t *out, lam_error *e) {
@@ -70,13 +69,12 @@ lam_status lmi_wire_is(const lmi_cursor *c, const lmi_field *f, lmi_wire_type ty
     return bad(c, f->at, text, e);
 }
 
-lam_status lmi_wire_text(lmi_cursor *c, const lmi_field *f, lmi_arena *a, size_t most, const char **out,
-                         lam_error *e) {
+lam_status lmi_wire_text(lmi_cursor *c, const lmi_field *f, lmi_arena *a, const char **out, lam_error *e) {
     const unsigned char *p;
     const uint64_t n = f->end - f->start;
     *out = "";
     LAM_TRY(lmi_wire_is(c, f, LMI_WIRE_LENGTH, "a text", e));
-    if (n > most || n > LMI_PIECE || n == 0) return LAM_OK;
+    if (n > LMI_PIECE || n == 0) return LAM_OK;
     LAM_TRY(lmi_cursor_take(c, (size_t)n, &p, e));
     *out = lmi_strndup(a, (const char *)p, (size_t)n);
     return *out ? LAM_OK : lmi_nomem(e);

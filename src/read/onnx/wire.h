@@ -29,9 +29,8 @@ lam_status lmi_wire_next(lmi_cursor *c, uint64_t end, lmi_field *f, bool *more, 
 lam_status lmi_wire_is(const lmi_cursor *c, const lmi_field *f, lmi_wire_type type, const char *what,
                        lam_error *e);
 lam_status lmi_wire_varint(lmi_cursor *c, uint64_t end, uint64_t *out, lam_error *e);
-/* A text, in memory of the arena. One that is longer than `most` bytes, at most LMI_PIECE, becomes "". */
-lam_status lmi_wire_text(lmi_cursor *c, const lmi_field *f, lmi_arena *a, size_t most, const char **out,
-                         lam_error *e);
+/* A text, in memory of the arena. One that is longer than LMI_PIECE bytes becomes "". */
+lam_status lmi_wire_text(lmi_cursor *c, const lmi_field *f, lmi_arena *a, const char **out, lam_error *e);
 /* Adds the numbers of a field, packed or not, to a list of int64_t. LAM_LIMIT: more than `most`. */
 lam_status lmi_wire_ints(lmi_cursor *c, const lmi_field *f, lmi_vec *out, size_t most, const char *what,
                          lam_error *e);

@@ -111,6 +111,7 @@ OOM_UNUSED static void may_be_damaged(const char *path, bool whole, size_t step)
     b.n = n;
     lmi_buf_free(&b);
     oom_sweep_reads(read_searching, (void *)(uintptr_t)path);
+    oom_sweep_takes(read_searching, (void *)(uintptr_t)path, (int64_t)step);
 }
 
 #endif

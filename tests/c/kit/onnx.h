@@ -145,6 +145,15 @@ OOM_UNUSED static void save_graph(const char *file, lmi_buf *graph) {
     lmi_buf_free(&b);
 }
 
+OOM_UNUSED static lam_count macs_of(const char *file) {
+    lam_model *m = opened(file);
+    lam_costs *c = costs_of(m);
+    const lam_count n = lam_costs_total(c, LAM_MACS);
+    lam_costs_free(c);
+    lam_model_free(m);
+    return n;
+}
+
 OOM_UNUSED static void refused_graph(lmi_buf *graph, lam_status how, const char *part) {
     save_graph("bad.onnx", graph);
     refused("bad.onnx", how, part);

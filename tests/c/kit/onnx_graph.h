@@ -47,12 +47,12 @@ static char onnx_letter_of(int32_t type) {
 
 typedef struct onnx_text {
     lmi_onnx_model m;
-    lmi_onnx_graph *graphs[16]; /* the model's, then those of bodies */
+    lmi_onnx_graph *graphs[24]; /* the model's, then those of bodies */
     int n_graphs, at;
 } onnx_text;
 
 /* All that one graph has is allocated at once: the tests' graphs are small. */
-enum { ONNX_MOST = 64 };
+enum { ONNX_MOST = 320 };
 
 static int32_t onnx_named(onnx_text *t, const char *name) {
     for (size_t i = 0; i < t->m.values.n; i++)

@@ -4,7 +4,8 @@
  * over made-up inputs are. The tests are linked with --wrap=malloc,calloc,realloc, so each allocation of the
  * library passes through here and can be refused. So are pieces of an arena (--wrap=lmi_alloc): they mostly
  * need no memory of their own. What seldom needs any, such as a growing list, is refused by oom_sweep_parts
- * alone, and the reading of a file by oom_sweep_reads. */
+ * alone, the reading of a file by oom_sweep_reads, and that of each number and text in it by
+ * oom_sweep_takes. */
 #ifndef LAMINA_TEST_OOM_H
 #define LAMINA_TEST_OOM_H
 
@@ -63,6 +64,11 @@ lam_status __real_lmi_map_put(lmi_map *m, const char *key, int64_t value, lam_er
 lam_status __real_lmi_map_put_u64(lmi_map *m, uint64_t key, int64_t value, lam_error *e) OOM_REAL;
 lam_status __real_lmi_buf_status(const lmi_buf *b, lam_error *e) OOM_REAL;
 ssize_t __real_lmi_read_at(int fd, void *to, size_t n, uint64_t at) OOM_REAL;
+struct lmi_cursor;
+lam_status __real_lmi_cursor_take(struct lmi_cursor *c, size_t n, const unsigned char **out,
+                                  lam_error *e) OOM_REAL;
+lam_status __real_lmi_cursor_peek(struct lmi_cursor *c, const unsigned char **out, size_t *n,
+                                  lam_error *e) OOM_REAL;
 void *__wrap_lmi_copy(lmi_arena *a, const void *from, uint64_t n, uint64_t size);
 char *__wrap_lmi_strdup(lmi_arena *a, const char *s);
 char *__wrap_lmi_strndup(lmi_arena *a, const char *s, size_t n);
@@ -75,9 +81,12 @@ lam_status __wrap_lmi_map_put(lmi_map *m, const char *key, int64_t value, lam_er
 lam_status __wrap_lmi_map_put_u64(lmi_map *m, uint64_t key, int64_t value, lam_error *e);
 lam_status __wrap_lmi_buf_status(const lmi_buf *b, lam_error *e);
 ssize_t __wrap_lmi_read_at(int fd, void *to, size_t n, uint64_t at);
+lam_status __wrap_lmi_cursor_take(struct lmi_cursor *c, size_t n, const unsigned char **out, lam_error *e);
+lam_status __wrap_lmi_cursor_peek(struct lmi_cursor *c, const unsigned char **out, size_t *n, lam_error *e);
 
-/* What is refused: allocations and pieces of an arena; parts of what was allocated before; reading. */
-enum { OOM_PIECES, OOM_PARTS, OOM_READS };
+/* What is refused: allocations and pieces of an arena; parts of what was allocated before; reading; bytes
+ * that a cursor takes, any of which may be the first of the next piece to read. */
+enum { OOM_PIECES, OOM_PARTS, OOM_READS, OOM_TAKES };
 static int oom_kind = OOM_PIECES;
 static bool oom_reads_bytes; /* a file is read byte by byte, and each byte at the second try */
 
@@ -154,6 +163,17 @@ ssize_t __wrap_lmi_read_at(int fd, void *to, size_t n, uint64_t at) {
     return __real_lmi_read_at(fd, to, oom_reads_bytes && n ? 1 : n, at);
 }
 
+static lam_status oom_unread(lam_error *e) { return lmi_fail(e, LAM_IO, NULL, "it can't be read"); }
+lam_status __wrap_lmi_cursor_take(struct lmi_cursor *c, size_t n, const unsigned char **out, lam_error *e) {
+    return oom_refuses_of(OOM_TAKES) ? oom_unread(e) : __real_lmi_cursor_take(c, n, out, e);
+}
+lam_status __wrap_lmi_cursor_peek(struct lmi_cursor *c, const unsigned char **out, size_t *n, lam_error *e) {
+    if (!oom_refuses_of(OOM_TAKES)) return __real_lmi_cursor_peek(c, out, n, e);
+    *out = NULL;
+    *n = 0;
+    return oom_unread(e);
+}
+
 /* From now on allocation `fail_at` is refused; with `all_after`, every later one too. */
 OOM_UNUSED static void oom_arm(int64_t fail_at, bool all_after) {
     oom_seen = 0;
@@ -166,7 +186,7 @@ OOM_UNUSED static void oom_disarm(void) { oom_fail_at = -1; }
 
 /* Whether the library succeeded. It may fail for want of what is refused, and must say so in a sentence. */
 OOM_UNUSED static bool oom_check(lam_status s, const lam_error *e) {
-    const lam_status may = oom_kind == OOM_READS ? LAM_IO : LAM_NOMEM;
+    const lam_status may = oom_kind >= OOM_READS ? LAM_IO : LAM_NOMEM;
     if (s != LAM_OK && (s != may || e->status != s || !*e->text))
         fail_msg("status %d, error %d: '%s'", (int)s, (int)e->status, e->text);
     return s == LAM_OK;
@@ -198,12 +218,14 @@ OOM_UNUSED static void oom_leaves_nothing(void (*run)(void *arg, bool *ok), void
     fail_msg("each run leaves %zu bytes behind", more);
 }
 
-/* Runs `run` with allocation, part or reading 0, 1, 2, ... refused until a run meets no refusal. */
-OOM_UNUSED static void oom_each(void (*run)(void *arg, bool *ok), void *arg, int kind, bool all_after) {
-    static const char *const names[] = {"allocation", "part", "reading"};
+/* Runs `run` with allocation, part or reading 0, `step`, 2 * `step`, ... refused until a run meets no
+ * refusal. */
+OOM_UNUSED static void oom_each_of(void (*run)(void *arg, bool *ok), void *arg, int kind, bool all_after,
+                                   int64_t step) {
+    static const char *const names[] = {"allocation", "part", "reading", "taking"};
     bool injected = true;
     oom_kind = kind;
-    for (int64_t i = 0; injected; i++) {
+    for (int64_t i = 0; injected; i += step) {
         bool ok = false;
         oom_arm(i, all_after);
         run(arg, &ok);
@@ -215,6 +237,10 @@ OOM_UNUSED static void oom_each(void (*run)(void *arg, bool *ok), void *arg, int
         }
     }
     oom_kind = OOM_PIECES;
+}
+
+OOM_UNUSED static void oom_each(void (*run)(void *arg, bool *ok), void *arg, int kind, bool all_after) {
+    oom_each_of(run, arg, kind, all_after, 1);
 }
 
 /* Each allocation is refused; then every one from the n-th on. The body sets *ok to whether the library
@@ -240,6 +266,11 @@ OOM_UNUSED static void oom_sweep_reads(void (*run)(void *arg, bool *ok), void *a
     run(arg, &ok);
     oom_reads_bytes = false;
     if (!ok) fail_msg("a file that is read byte by byte is not read");
+}
+
+/* Each `step`-th number or text of a file can't be read. */
+OOM_UNUSED static void oom_sweep_takes(void (*run)(void *arg, bool *ok), void *arg, int64_t step) {
+    oom_each_of(run, arg, OOM_TAKES, false, step);
 }
 
 #endif

@@ -166,11 +166,78 @@ static void bodies_may_lack_what_they_give(void **state) {
     HOLD(all);
 }
 
+/* Lists that are too long, elements of which some are known, and what a file leaves out. */
+static void what_is_partly_known_is_partly_told(void **state) {
+    (void)state;
+    static const rows all[] = {
+        {"in x f 2,3\n0:Dropout y,z <- x", "f 2,3; b 2,3"},
+        {"in x f 1,2,4,4\nconst s f 4 1,1,2,2\n0:Resize y <- x,_,s", "f 1,2,8,8"},
+        {"in x f 6\nconst p l 2 2,4\n0:Split y,z <- x,p", "f 2; f 4"},
+        {"in s f 3\nin x f 5,3\ngraph g a f 3|b f 3; c,d\nAdd c <- a,b\nIdentity d <- c\nend\n0:Scan y,z <- "
+         "s,x num_scan_inputs=1 body=&g",
+         "f 3; f 5,3"},
+        {"const a l 1 4\nConcat b <- a,_ axis=0\nIdentity y <- b", "l ?"},
+        {"in x f ?,3,8,8\nShape s <- x\nconst k l 9 10,11,12,13,14,15,16,17,18\nconst r l 2 4,1\nReshape i "
+         "<- s,r\nGatherND t <- k,i\nconst o l - 1\nGather y <- t,o",
+         "l - = 13"},
+        {"in x f ?,3,8,8\nShape s <- x\nconst k l 4 1,2,3,4\nScatterElements t <- k,s,k\nconst o l - "
+         "1\nGather y <- t,o",
+         "l -"},
+        {"const a l 0 -\nScatterElements t <- a,a,a\nconst b l 1 5\nConcat y <- t,b axis=0", "l 1 = 5"},
+        {"const a l 1 4\nMax y <- "
+         "a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,"
+         "a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a",
+         "l 1"},
+        {"in x f 6\nconst p l - 0\nSplitToSequence y <- x,p", "f[] ?"},
+        {"in x f 1,3,8,8\nin w f 3,4,3,3\nconst p l 4 1,1,1,1\nms:ConvTransposeWithDynamicPads y <- x,w,p",
+         "f 1,4,8,8"},
+        {"in x f 1,3,8,8\nin w f 3,4,3,3\nconst p l 3 1,1,1\nms:ConvTransposeWithDynamicPads y <- x,w,p",
+         "f 1,4,?,?"},
+        {"in v f ?,3\nShape s <- v\nin x f 1,3,8,8\nin r f 5,4\nin i i 5\nms:CropAndResize y <- x,r,i,s",
+         "f 5,3,?,3"},
+        {"in v f 7,?\nShape s <- v\nin x f 1,3,8,8\nin r f 5,4\nin i i 5\nms:CropAndResize y <- x,r,i,s",
+         "f 5,3,7,?"},
+        {"in x f 1,2\nconst s l 2 9007199254740993,1\nResize y <- x,_,_,s "
+         "keep_aspect_ratio_policy=\"not_smaller\"",
+         "f ?,?"},
+        {"in x f ?,3\nShape s <- x\nCast f <- s to=1\nResize y <- x,_,f", "f ?,9"},
+        {"in x f 1,3\nconst s f 2 1,2\nResize y <- x,_,s "
+         "axes=[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+         "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
+         "f *"},
+        {"in x f 1\nin z f 5\nEinsum y <- x,z equation=\"a,a->a\"", "f 5"},
+        {"in x f ?\nin z f ?\nEinsum y <- x,z equation=\"a,a->a\"", "f ?"},
+        {"in x f 1,8,8,3\nin w f 4,3,3,3\nms:NhwcConv y <- x,w channels_last=1", "f 1,?,?,4"},
+        {"in x f 1,8,8,3\n7:GlobalAveragePool y <- x channels_last=1", "f 1,1,1,3"},
+        {"in x f 1,4,2,2\nDepthToSpace y <- x blocksize=4294967296", "f *"},
+        {"in x f 2,3\nin i l 2,1\nGatherND y <- x,i batch_dims=-1", "f *"},
+        {"in x f 4\nin v f ?,3,0,?\nShape s <- v\nCast c <- s to=9\nCompress y <- x,c", "f ?"},
+        {"in v f ?,3,0,?\nShape s <- v\nNonZero y <- s", "l 1,?"},
+        {"const a h - -1025\nconst b h - 31743\nconst c h - 15360\nRange y <- a,b,c", "h ?"},
+        {"const a h - 31742\nconst b h - 31743\nconst c h - 21504\nRange y <- a,b,c", "h 1 = 0x7bfe"},
+        {"RandomNormal y <- "
+         "shape=[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+         "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
+         "f *"},
+        {"in x f 2,3\nconst s l 65 "
+         "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+         "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1\nReshape y <- x,s",
+         "f *"},
+        {"in x f 1,1,9,9\nin w f 1,1,3,3\nConv y <- x,w strides=[2]", "f 1,1,4,7"},
+        {"in x f -\nTfIdfVectorizer y <- x ngram_indexes=[0,4]", "f 5"},
+        {"in x f ?,3\nShape s <- x\nconst z l - 0\nConcat p <- s,s axis=0\nPad y <- x,p", "f ?,9"},
+        {"in x f 2,3\nCast y <- x to=99", "? 2,3"},
+        {"in x f 3\nSequenceEmpty y <- dtype=99", "?[] *"},
+    };
+    HOLD(all);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_out_of_range_leave_a_size_unknown),
         cmocka_unit_test(what_an_operator_may_lack_is_unknown),
         cmocka_unit_test(bodies_may_lack_what_they_give),
+        cmocka_unit_test(what_is_partly_known_is_partly_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
