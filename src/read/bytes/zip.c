@@ -104,7 +104,7 @@ static bool widen(lmi_zip_entry *entry, const unsigned char *extra, size_t n) {
             *wide[i] = lmi_le64(field + used);
             used += 8;
         }
-        missing = missing && lmi_le16(extra + at) != 1;
+        missing = lmi_le16(extra + at) != 1;
         at += 4 + size;
     }
     return !missing;
@@ -257,7 +257,7 @@ static lam_status inflate_all(const lmi_bytes *packed, const lmi_zip_entry *entr
 
 lam_status lmi_zip_place(const lmi_zip *z, const lmi_zip_entry *entry, uint64_t *at, bool *found,
                          lam_error *e) {
-    lmi_bytes part;
+    lmi_bytes part = z->of;
     lam_error why = {.at = -1};
     const lam_status s = lmi_zip_part(z, entry, &part, &why);
     if (s == LAM_IO) return lmi_fail(e, s, why.where, "%s", why.text);

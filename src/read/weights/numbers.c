@@ -6,10 +6,10 @@
 
 #include <math.h>
 
-/* A type of GGUF whose blocks are known, of some elements and bytes. */
+/* A type of GGUF whose blocks are known, of some elements and bytes; the others are torch's. */
 static bool find_block(const char *name, lmi_stored_type *out) {
 #define TYPE(number, text, n, size, torch)                                                                   \
-    if (strcmp(name, text) == 0) {                                                                           \
+    if (n > 1 && strcmp(name, text) == 0) {                                                                  \
         *out = (lmi_stored_type){.name = text, .elements = n, .bytes = size, .dtype = -1};                   \
         return true;                                                                                         \
     }

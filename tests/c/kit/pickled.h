@@ -63,7 +63,7 @@ OOM_UNUSED static lmi_buf pk_begin(void) {
     return b;
 }
 
-/* -- zip files of entries that are not compressed -------------------------------------------------------- */
+/* -- zip files ------------------------------------------------------------------------------------------- */
 
 typedef struct zipped {
     lmi_buf file, directory;
@@ -77,14 +77,18 @@ OOM_UNUSED static zipped zip_begin(void) {
     return z;
 }
 
-OOM_UNUSED static void zip_add(zipped *z, const char *name, const void *bytes, size_t n) {
+/* An entry of n bytes, which are `size` when they are decompressed by a method (8: deflate). */
+OOM_UNUSED static void zip_put(zipped *z, const char *name, const void *bytes, size_t n, size_t size,
+                               int method) {
     const uint64_t at = z->file.n;
     for (int i = 0; i < 2; i++) {
         lmi_buf *b = i ? &z->directory : &z->file;
         put_le(b, i ? 0x02014b50 : 0x04034b50, 4);
-        put_le(b, 0, i ? 16 : 14);
+        put_le(b, 0, i ? 6 : 4);
+        put_le(b, (uint64_t)method, 2);
+        put_le(b, 0, 8); /* time and checksum */
         put_le(b, n, 4);
-        put_le(b, n, 4);
+        put_le(b, size, 4);
         put_le(b, strlen(name), 2);
         put_le(b, 0, i ? 8 : 2); /* lengths of an extra field and a comment, disk, attributes */
         if (i) put_le(b, 0, 4);
@@ -93,6 +97,23 @@ OOM_UNUSED static void zip_add(zipped *z, const char *name, const void *bytes, s
     }
     lmi_putn(&z->file, bytes, n);
     z->n++;
+}
+
+OOM_UNUSED static void zip_add(zipped *z, const char *name, const void *bytes, size_t n) {
+    zip_put(z, name, bytes, n, n, 0);
+}
+
+/* An entry that is compressed, by a method that leaves at most 65,535 bytes as they are. */
+OOM_UNUSED static void zip_deflate(zipped *z, const char *name, const void *bytes, size_t n) {
+    lmi_buf b;
+    lmi_buf_init(&b);
+    assert_true(n <= UINT16_MAX);
+    put_le(&b, 1, 1);
+    put_le(&b, n, 2);
+    put_le(&b, ~(uint64_t)n, 2);
+    lmi_putn(&b, bytes, n);
+    zip_put(z, name, b.s, b.n, n, 8);
+    lmi_buf_free(&b);
 }
 
 OOM_UNUSED static lmi_buf zip_end(zipped *z) {
@@ -109,6 +130,12 @@ OOM_UNUSED static lmi_buf zip_end(zipped *z) {
     return z->file;
 }
 
+OOM_UNUSED static void zip_save(const char *file, zipped *z) {
+    lmi_buf b = zip_end(z);
+    save_bytes(file, &b);
+    lmi_buf_free(&b);
+}
+
 /* Saves a pickle as torch.save does, with storages 0, 1, ... of these bytes; frees the pickle. */
 OOM_UNUSED static void save_zip(const char *file, lmi_buf *pickle, int n, const size_t *storages) {
     static const char zeros[4096];
@@ -120,9 +147,7 @@ OOM_UNUSED static void save_zip(const char *file, lmi_buf *pickle, int n, const 
         zip_add(&z, name, zeros, storages[i]);
     }
     zip_add(&z, "net/version", "3\n", 2);
-    lmi_buf b = zip_end(&z);
-    save_bytes(file, &b);
-    lmi_buf_free(&b);
+    zip_save(file, &z);
     lmi_buf_free(pickle);
 }
 

@@ -4,6 +4,8 @@
 #include "kit/damaged.h"
 #include "kit/pickled.h"
 
+#include "base/inflate.h"
+
 #include <unistd.h>
 
 static lam_param_totals totals_of(const lam_model *m) {
@@ -405,6 +407,75 @@ static void odd_pickles_are_bounded(void **state) {
 
 /* -- memory ---------------------------------------------------------------------------------------------- */
 
+/* A checkpoint whose folder has these names, and whose pickle, compressed or not, has one tensor. */
+static void save_folder(const char *file, const char *folder, bool packed, const char *order) {
+    static const char zeros[24];
+    char name[700];
+    lmi_buf p = pk_begin();
+    lmi_put(&p, "}(");
+    pk_text(&p, "w");
+    pk_tensor(&p, &six);
+    lmi_put(&p, "u.");
+    zipped z = zip_begin();
+    snprintf(name, sizeof name, "%s/data.pkl", folder);
+    (packed ? zip_deflate : zip_add)(&z, name, p.s, p.n);
+    snprintf(name, sizeof name, "%s/data/0", folder);
+    zip_add(&z, name, zeros, sizeof zeros);
+    snprintf(name, sizeof name, "%s/byteorder", folder);
+    zip_add(&z, name, order, strlen(order));
+    zip_save(file, &z);
+    lmi_buf_free(&p);
+}
+
+/* As a program that compresses zip files writes it again. */
+static void a_pickle_may_be_compressed(void **state) {
+    (void)state;
+    lam_error e = {0};
+    save_folder("packed.pt", "net", true, "little");
+    if (lmi_find_zlib(&e) != LAM_OK) {
+        refused("packed.pt", LAM_UNSUPPORTED, "zlib");
+        return;
+    }
+    lam_model *m = opened("packed.pt");
+    lam_costs *c = costs_of(m);
+    is_exactly(lam_costs_params(c).params, 6);
+    lam_costs_free(c);
+    lam_model_free(m);
+    oom_sweep_parts(read_once, "packed.pt");
+    oom_sweep_reads(read_once, "packed.pt");
+}
+
+/* Only "big" turns the bytes of numbers round; a folder of a name that is too long has no checkpoint. */
+static void odd_folders_are_read_or_refused(void **state) {
+    (void)state;
+    static const lam_read_options health = {.health = true};
+    static const char *const orders[] = {"little", "big", "odd", ""};
+    char folder[600];
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        lam_model *m = NULL;
+        save_folder("order.pt", "net", false, orders[i]);
+        last = (lam_error){.at = -1};
+        assert_int_equal(lam_read(&m, "order.pt", &health, &last), LAM_OK);
+        const char *note = lam_model_note(m, 0);
+        const bool turned = note && strstr(note, "the other byte order");
+        if (turned != (i == 1)) fail_msg("%s: %s", orders[i], note ? note : "nothing");
+        lam_model_free(m);
+    }
+    memset(folder, 'f', sizeof folder - 1);
+    folder[sizeof folder - 1] = 0;
+    save_folder("long.pt", folder, false, "little");
+    refused("long.pt", LAM_UNSUPPORTED, "neither a checkpoint nor an archive of torch.export");
+
+    static const char end[] = "PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\4\0\0\0\0\0"; /* no entry at all */
+    lmi_buf b;
+    lmi_buf_init(&b);
+    lmi_put(&b, "PK\3\4");
+    lmi_putn(&b, end, sizeof end - 1);
+    save_bytes("none.pt", &b);
+    lmi_buf_free(&b);
+    refused("none.pt", LAM_UNSUPPORTED, "neither a checkpoint nor an archive of torch.export");
+}
+
 static void scan_once(void *path, bool *ok) {
     lam_scan *s = NULL;
     lam_error e = {.at = -1};
@@ -437,6 +508,8 @@ int main(void) {
         cmocka_unit_test(tensors_are_inside_their_storages),
         cmocka_unit_test(tensors_are_rebuilt_in_several_ways),
         cmocka_unit_test(odd_pickles_are_bounded),
+        cmocka_unit_test(a_pickle_may_be_compressed),
+        cmocka_unit_test(odd_folders_are_read_or_refused),
         cmocka_unit_test(no_allocation_is_needed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,8 @@
  * What GGUF files tell of a model: keys of each type. */
 #include "kit/weights.h"
 
+#include <unistd.h>
+
 typedef struct number {
     int type, bytes;
     uint64_t bits;
@@ -72,9 +74,115 @@ static void numbers_of_gguf_have_their_type(void **state) {
     refused("numbers.gguf", LAM_FAILED, "power of 2");
 }
 
+static void put_list(lmi_buf *b, int kind, uint64_t n) {
+    put_le(b, (uint64_t)kind, 4);
+    put_le(b, n, 8);
+}
+
+/* Lists tell nothing of a model, and are passed over, also in each other; what can't be passed over is
+ * refused. */
+static void lists_are_passed_over(void **state) {
+    (void)state;
+    lmi_buf b;
+    gguf_begin(&b, 3, 0, 6);
+    gguf_text(&b, "general.architecture", "llama");
+    put_gguf_text(&b, "a");
+    put_le(&b, 9, 4);
+    put_list(&b, 4, 3); /* three numbers of four bytes */
+    lmi_pad(&b, '\0', 12);
+    put_gguf_text(&b, "b");
+    put_le(&b, 9, 4);
+    put_list(&b, 9, 0); /* no lists */
+    put_gguf_text(&b, "c");
+    put_le(&b, 9, 4);
+    put_list(&b, 9, 2); /* a list of no lists, and one of two texts */
+    put_list(&b, 9, 0);
+    put_list(&b, 8, 2);
+    put_gguf_text(&b, "one");
+    put_gguf_text(&b, "two");
+    put_gguf_text(&b, "d");
+    put_le(&b, 9, 4);
+    put_list(&b, 8, 0);
+    gguf_number(&b, "llama.k", 4, 7, 4);
+    save_bytes("lists.gguf", &b);
+    lam_model *m = opened("lists.gguf");
+    assert_int_equal(lam_model_module(m, 0)->n_attrs, 1);
+    assert_int_equal(lam_model_module(m, 0)->attrs[0].value.i, 7);
+    lam_model_free(m);
+    oom_sweep_parts(read_once, "lists.gguf");
+    oom_sweep_takes(read_once, "lists.gguf", 1);
+    lmi_buf_free(&b);
+    gguf_begin(&b, 3, 0, 1);
+    put_gguf_text(&b, "a");
+    put_le(&b, 9, 4);
+    put_list(&b, 13, 0);
+    save_bytes("lists.gguf", &b);
+    refused("lists.gguf", LAM_FAILED, "a list of a type that is not known");
+    lmi_buf_free(&b);
+}
+
+/* Of the numbers under the name of the architecture 64 are told. */
+static void keys_that_are_too_many_are_left_out(void **state) {
+    (void)state;
+    char key[32];
+    lmi_buf b;
+    gguf_begin(&b, 3, 0, 102);
+    gguf_text(&b, "general.architecture", "llama");
+    for (int i = 0; i < 100; i++) {
+        snprintf(key, sizeof key, "llama.k%d", i);
+        gguf_number(&b, key, 4, (uint64_t)i, 4);
+    }
+    gguf_number(&b, "general.alignment", 4, 64, 4);
+    save_bytes("keys.gguf", &b);
+    lmi_buf_free(&b);
+    lam_model *m = opened("keys.gguf");
+    assert_int_equal(lam_model_module(m, 0)->n_attrs, 64);
+    assert_string_equal(lam_model_module(m, 0)->type, "llama");
+    lam_model_free(m);
+    gguf_begin(&b, 3, 0, 1);
+    gguf_number(&b, "general.alignment", 4, 48, 4);
+    save_bytes("keys.gguf", &b);
+    lmi_buf_free(&b);
+    refused("keys.gguf", LAM_FAILED, "an alignment that is no power of 2");
+}
+
+/* The first of several files, whose name does not say so, or is a part of what would. */
+static void parts_are_found_by_the_name_of_the_first(void **state) {
+    (void)state;
+    static const char *const names[] = {"x-00001-of-00003.gguf", "x-00002-of-00002.gguf", "x.gguf"};
+    lmi_buf b;
+    gguf_begin(&b, 3, 0, 2);
+    gguf_number(&b, "split.no", 2, 0, 2);
+    gguf_number(&b, "split.count", 2, 2, 2);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        save_bytes(names[i], &b);
+        refused(names[i], LAM_FAILED, "its name does not end in -00001-of-00002.gguf");
+        unlink(names[i]);
+    }
+    lmi_buf_free(&b);
+    for (int part = 0; part < 2; part++) { /* the architecture is that of the first one */
+        gguf_begin(&b, 3, 0, 3);
+        gguf_number(&b, "split.no", 2, (uint64_t)part, 2);
+        gguf_number(&b, "split.count", 2, 2, 2);
+        gguf_text(&b, "general.architecture", part ? "other" : "llama");
+        save_bytes(part ? "x-00002-of-00002.gguf" : "x-00001-of-00002.gguf", &b);
+        lmi_buf_free(&b);
+    }
+    lam_model *m = opened("x-00001-of-00002.gguf");
+    assert_string_equal(lam_model_module(m, 0)->type, "llama");
+    lam_model_free(m);
+    oom_sweep_parts(read_once, "x-00001-of-00002.gguf");
+    oom_sweep_takes(read_once, "x-00001-of-00002.gguf", 1);
+    unlink("x-00001-of-00002.gguf");
+    unlink("x-00002-of-00002.gguf");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_of_gguf_have_their_type),
+        cmocka_unit_test(lists_are_passed_over),
+        cmocka_unit_test(keys_that_are_too_many_are_left_out),
+        cmocka_unit_test(parts_are_found_by_the_name_of_the_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,8 @@
 #include "kit/damaged.h"
 #include "kit/pickled.h"
 
+#include "base/inflate.h"
+
 enum { CLEAN, FOUND, UNREAD };
 
 /* The verdict, with the first import that is not harmless. */
@@ -138,9 +140,7 @@ static void zip_files_are_scanned_to_their_inside(void **state) {
     zip_add(&z, "net/data.pkl", "\x80\x02N.", 4);
     zip_add(&z, "net/data/0", bad, sizeof bad - 1); /* a storage is no pickle */
     zip_add(&z, "net/more.pkl", bad, sizeof bad - 1);
-    b = zip_end(&z);
-    save_bytes("more.pt", &b);
-    lmi_buf_free(&b);
+    zip_save("more.pt", &z);
     lam_scan *s;
     assert_int_equal(lam_scan_new(&s, "more.pt", &last), LAM_OK);
     assert_string_equal(lam_scan_import(s, 0)->where, "net/more.pkl");
@@ -255,6 +255,156 @@ static void a_pickle_that_begins_as_another_format_is_found(void **state) {
     assert_int_equal(scanned("both.bin", "os.ET12", LAM_IMPORT_RUNS), FOUND);
 }
 
+static const char run_it[] = "\x80\x02"
+                             "cos\nsystem\n.";
+
+/* The first thing that is not read, or "". */
+static const char *unread_of(const char *file, int *n) {
+    static char text[600];
+    lam_scan *s;
+    *n = 0;
+    last = (lam_error){.at = -1};
+    if (lam_scan_new(&s, file, &last) != LAM_OK) fail_msg("%s", last.text);
+    while (lam_scan_unread(s, *n)) ++*n;
+    snprintf(text, sizeof text, "%s", *n ? lam_scan_unread(s, 0) : "");
+    assert_null(lam_scan_unread(s, -1));
+    lam_scan_free(s);
+    return text;
+}
+
+/* Entries of a checkpoint that are compressed are scanned too, if zlib is there; else they are unread. */
+static void compressed_entries_are_scanned(void **state) {
+    (void)state;
+    lam_error e = {0};
+    const bool zlib = lmi_find_zlib(&e) == LAM_OK;
+    int n;
+    zipped z = zip_begin();
+    zip_deflate(&z, "net/data.pkl", "\x80\x02N.", 4);
+    zip_deflate(&z, "net/a", run_it, sizeof run_it - 1); /* a name that is shorter than ".pickle" */
+    zip_deflate(&z, "net/b.pickle", run_it, sizeof run_it - 1);
+    zip_add(&z, "net/", "", 0);
+    zip_save("packed.pt", &z);
+    assert_int_equal(scanned("packed.pt", zlib ? "os.system" : NULL, LAM_IMPORT_RUNS), zlib ? FOUND : UNREAD);
+    lam_scan *s;
+    assert_int_equal(lam_scan_new(&s, "packed.pt", &last), LAM_OK);
+    if (zlib) assert_int_equal(lam_scan_import(s, 0)->times, 2);
+    if (zlib) assert_string_equal(lam_scan_import(s, 0)->where, "net/a");
+    lam_scan_free(s);
+
+    z = zip_begin(); /* what says that it becomes 70 MB is not tried; what is no stream says so */
+    static const char noise[70000] = {7};
+    zip_put(&z, "net/data.pkl", noise, sizeof noise, 70000000, 8);
+    zip_save("packed.pt", &z);
+    assert_string_equal(unread_of("packed.pt", &n),
+                        "net/data.pkl: it decompresses to more than a file of its size should");
+    z = zip_begin();
+    zip_put(&z, "net/data.pkl", noise, 100, 200, 8);
+    zip_save("packed.pt", &z);
+    assert_int_equal(strncmp(unread_of("packed.pt", &n), "net/data.pkl: ", 14), 0);
+    assert_int_equal(n, 1);
+}
+
+/* What is not read is told a hundred times; pickles in a row and zip files in each other have a limit too. */
+static void what_is_too_much_is_unread(void **state) {
+    (void)state;
+    char name[32];
+    int n;
+    lmi_buf b;
+    zipped z = zip_begin();
+    zip_add(&z, "net/data.pkl", "\x80\x02N.", 4);
+    for (int i = 0; i < 120; i++) {
+        snprintf(name, sizeof name, "net/%d.pkl", i);
+        zip_add(&z, name, "\x80\x02K", 3);
+    }
+    zip_save("many.pt", &z);
+    assert_int_equal(strncmp(unread_of("many.pt", &n), "net/0.pkl: ", 11), 0);
+    assert_int_equal(n, 100);
+
+    for (int marked = 0; marked < 2; marked++) {
+        lmi_buf_init(&b);
+        if (marked) lmi_putn(&b, "\x80\x02", 2);
+        for (int i = 0; i < 1001; i++) lmi_put(&b, "K\1.");
+        save_bytes("row.bin", &b);
+        lmi_buf_free(&b);
+        assert_string_equal(unread_of("row.bin", &n), "it has more than 1000 pickles in a row");
+    }
+
+    lmi_buf_init(&b);
+    lmi_putn(&b, run_it, sizeof run_it - 1);
+    for (int deep = 1; deep <= 4; deep++) {
+        z = zip_begin();
+        zip_add(&z, "net/data.pkl", "\x80\x02N.", 4);
+        zip_add(&z, "net/more", b.s, b.n);
+        lmi_buf_free(&b);
+        b = zip_end(&z);
+        save_bytes("deep.pt", &b);
+        assert_int_equal(scanned("deep.pt", deep <= 3 ? "os.system" : NULL, LAM_IMPORT_RUNS),
+                         deep <= 3 ? FOUND : UNREAD);
+    }
+    assert_string_equal(unread_of("deep.pt", &n),
+                        "net/more, net/more, net/more: it is a zip file in too many others");
+    lmi_buf_free(&b);
+}
+
+static void imports_are_told_in_the_order_of_their_places(void **state) {
+    (void)state;
+    lam_scan *s;
+    zipped z = zip_begin();
+    zip_add(&z, "net/data.pkl", "\x80\x02N.", 4);
+    zip_add(&z, "net/b.pkl",
+            "\x80\x02"
+            "cos\nsystem\n.",
+            13);
+    zip_add(&z, "net/a.pkl",
+            "\x80\x02"
+            "cnt\nsystem\ncos\nremove\n.",
+            25);
+    zip_save("order.pt", &z);
+    assert_int_equal(lam_scan_new(&s, "order.pt", &last), LAM_OK);
+    assert_string_equal(lam_scan_import(s, 0)->module, "nt");
+    assert_string_equal(lam_scan_import(s, 1)->name, "remove");
+    assert_string_equal(lam_scan_import(s, 2)->where, "net/b.pkl");
+    assert_null(lam_scan_import(s, 3));
+    lam_scan_free(s);
+    assert_int_equal(SCAN("cmodule\nno name\n.", NULL, LAM_IMPORT_KNOWN), UNREAD); /* as in a source file */
+}
+
+/* A scan of which any reading fails is never clean, and one of which any allocation fails says so. */
+static void scan_short_of_bytes(const char *file, int kind) {
+    bool injected = true;
+    oom_kind = kind;
+    for (int64_t i = 0; injected; i++) {
+        lam_scan *s = NULL;
+        lam_error e = {.at = -1};
+        oom_arm(i, false);
+        const lam_status status = lam_scan_new(&s, file, &e);
+        injected = oom_injected;
+        oom_disarm();
+        if (injected && status == LAM_OK && !lam_scan_unread(s, 0)) fail_msg("%s: reading %d", file, (int)i);
+        if (status != LAM_OK) assert_true(status == LAM_IO && *e.text);
+        lam_scan_free(s);
+    }
+    oom_kind = OOM_PIECES;
+}
+
+static void scan_once(void *path, bool *ok) {
+    lam_scan *s = NULL;
+    lam_error e = {.at = -1};
+    *ok = oom_check(lam_scan_new(&s, path, &e), &e);
+    lam_scan_free(s);
+}
+
+static void a_scan_that_fails_is_never_clean(void **state) {
+    (void)state;
+    static const char *const files[] = {"packed.pt", "order.pt", "more.pt", "deep.pt", "plain.bin"};
+    save_words("plain.bin", "Dear Sir or Madam");
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        scan_short_of_bytes(files[i], OOM_READS);
+        scan_short_of_bytes(files[i], OOM_TAKES);
+        oom_sweep_parts(scan_once, (void *)(uintptr_t)files[i]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pickle_that_begins_as_another_format_is_found),
@@ -263,6 +413,10 @@ int main(void) {
         cmocka_unit_test(entries_are_pickles_if_they_can_be),
         cmocka_unit_test(a_tar_file_is_never_clean),
         cmocka_unit_test(a_header_of_640_bytes_is_no_pickle),
+        cmocka_unit_test(compressed_entries_are_scanned),
+        cmocka_unit_test(what_is_too_much_is_unread),
+        cmocka_unit_test(imports_are_told_in_the_order_of_their_places),
+        cmocka_unit_test(a_scan_that_fails_is_never_clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -241,6 +241,40 @@ static void lies_are_refused(void **state) {
     }
 }
 
+/* The same of sizes of 64 bits. */
+static void wide_lies_are_refused(void **state) {
+    (void)state;
+    enum { END64 = 0x06064b50, LOCATOR = 0x07064b50 };
+    static const struct {
+        uint32_t magic;
+        int k;
+        size_t at;
+        uint64_t value;
+        int bytes;
+        const char *says; /* NULL: it is read */
+    } cases[] = {
+        {LOCATOR, 0, 8, UINT64_MAX, 8, "no end of a directory with sizes of 64 bits"},
+        {LOCATOR, 0, 8, 0, 8, "no end of a directory with sizes of 64 bits"},
+        {END64, 0, 0, 0, 1, "no end of a directory at byte"},
+        {END, 0, 16, 1, 4, "an end that says two things"},
+        {END, 0, 4, UINT32_MAX, 4, NULL},
+        {DIRECTORY, 0, 51, 2, 2, "an entry without its sizes"}, /* a field of another kind */
+        {DIRECTORY, 0, 53, 99, 2,
+         "an entry without its sizes"}, /* a field that is longer than there is room */
+        {DIRECTORY, 0, 53, 12, 2, "an entry without its sizes"}, /* a size and a half */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lmi_buf b = made(WIDE);
+        lam_error e = {0};
+        const size_t at = position(&b, cases[i].magic, cases[i].k) + cases[i].at;
+        for (int k = 0; k < cases[i].bytes; k++) b.s[at + (size_t)k] = (char)(cases[i].value >> 8 * k);
+        const lam_status s = open_and_read(b.s, b.n, &e);
+        if (cases[i].says ? s != LAM_SYNTAX || !strstr(e.text, cases[i].says) : s != LAM_OK)
+            fail_msg("%zu: status %d: %s", i, (int)s, e.text);
+        lmi_buf_free(&b);
+    }
+}
+
 /* Of a file whose ends lead to several directories each reader takes another: what follows the directory of
  * three entries leads to one without any. */
 static void a_file_has_one_directory(void **state) {
@@ -371,6 +405,62 @@ static void files_are_read(void **state) {
     remove(name);
 }
 
+static void zip_file_once(void *name, bool *ok) {
+    lmi_bytes of;
+    lmi_zip z;
+    lam_error e = {0};
+    assert_int_equal(lmi_bytes_open(&of, name, &e), LAM_OK);
+    *ok = oom_check(lmi_zip_open(&z, &of, &e), &e);
+    lmi_zip_free(&z);
+    lmi_bytes_close(&of);
+}
+
+/* A directory that is found at the first try, and one that a long comment follows. */
+static void a_zip_file_that_cannot_be_read_says_so(void **state) {
+    (void)state;
+    for (int flags = 0; flags <= WIDE; flags += WIDE) {
+        lmi_buf b = made(flags);
+        char name[] = "test_zip_XXXXXX";
+        if (!flags) {
+            b.n -= 5;
+            put(&b, 2000, 2);
+            lmi_pad(&b, 'c', 2000);
+        }
+        int fd = mkstemp(name);
+        assert_int_equal(write(fd, b.s, b.n), b.n);
+        close(fd);
+        oom_sweep_reads(zip_file_once, name);
+        remove(name);
+        lmi_buf_free(&b);
+    }
+}
+
+/* A cursor of a file that can't be read has nothing, and is where it was. */
+static void a_cursor_that_cannot_read_says_so(void **state) {
+    (void)state;
+    static unsigned char piece[LMI_PIECE];
+    char name[] = "test_bytes_XXXXXX";
+    const unsigned char *got = piece;
+    size_t n = 1;
+    lam_error e = {0};
+    lmi_bytes b;
+    int fd = mkstemp(name);
+    assert_int_equal(write(fd, "0123456789", 10), 10);
+    close(fd);
+    assert_int_equal(lmi_bytes_open(&b, name, &e), LAM_OK);
+    lmi_cursor c = lmi_cursor_of(&b, piece);
+    oom_kind = OOM_READS;
+    oom_arm(0, true);
+    assert_int_equal(lmi_cursor_peek(&c, &got, &n, &e), LAM_IO);
+    assert_true(!got && n == 0 && c.at == 0 && strstr(e.text, "it can't be read"));
+    oom_disarm();
+    oom_kind = OOM_PIECES;
+    assert_int_equal(lmi_cursor_peek(&c, &got, &n, &e), LAM_OK);
+    assert_true(n == 10 && *got == '0');
+    lmi_bytes_close(&b);
+    remove(name);
+}
+
 static void a_cursor_goes_forward(void **state) {
     (void)state;
     static unsigned char piece[LMI_PIECE], bytes[300000];
@@ -419,6 +509,9 @@ int main(void) {
         cmocka_unit_test(entries_are_found),
         cmocka_unit_test(a_comment_may_be_long),
         cmocka_unit_test(lies_are_refused),
+        cmocka_unit_test(wide_lies_are_refused),
+        cmocka_unit_test(a_zip_file_that_cannot_be_read_says_so),
+        cmocka_unit_test(a_cursor_that_cannot_read_says_so),
         cmocka_unit_test(a_file_has_one_directory),
         cmocka_unit_test(a_damaged_stream_is_refused),
         cmocka_unit_test(changes_at_random_are_read_or_refused),
