@@ -92,14 +92,14 @@ static lam_status join_qweight(joining *k) {
     const lmi_stored_tensor *scales = part(k, ".scales"), *index = part(k, ".g_idx");
     const lmi_quantised_by *of = &k->t->of;
     const lmi_stored_tensor *x = k->x;
-    if (k->bad || !scales || x->ndim != 2 || scales->ndim != 2) return LAM_OK;
+    if (k->bad || !scales || x->ndim != 2 || scales->ndim != 2 || scales->sizes[1] < 1) return LAM_OK;
     if (index && (index->ndim != 1 || index->sizes[0] < 1)) index = NULL; /* where groups follow each other */
     if (of->mode && strncmp(of->mode, "gemv", 4) == 0) return join_gemv(k);
     const int64_t out = scales->sizes[1], rows = x->sizes[0], columns = x->sizes[1];
     const bool awq = columns != out;
     int64_t bits = of->bits, in = rows;
     if (awq) {
-        bits = out ? scaled(columns, 32, out) : bits;
+        bits = scaled(columns, 32, out);
     } else {
         in = index ? index->sizes[0] : bits ? scaled(rows, 32, bits) : -1;
         bits = index ? scaled(rows, 32, in) : bits;

@@ -176,6 +176,8 @@ static void what_is_not_known_is_not_computed(void **state) {
         "l.qweight I32 1,8 32; l.qzeros I32 3,1 12; l.scales F16 3,8 48; l.g_idx I32 8 32",  /* groups */
         "l.qweight I32 8,2 64; l.qzeros I32 2,2 16; l.scales F16 2,8 32",                    /* AWQ, 8 bits */
         "l.qweight I32 1,8 32; l.qzeros I32 2,1 8; l.scales F16 2,8 32",                     /* no bits */
+        "l.qweight I32 1,8 32; l.qzeros I32 2 8; l.scales F16 2,8 32; l.g_idx I32 8 32",     /* zeros' axes */
+        "l.qweight I32 1,8 32; l.qzeros I32 1,2 8; l.scales F16 1,8 16; l.g_idx I32 8 32",   /* too many */
     };
     const lmi_buf none = {0};
     save_plain("plain.st", halves);
