@@ -94,4 +94,35 @@ int32_t lmi_op_position(int32_t op_word, lmi_slot_id slot);
 /* Fills `out` from the operator's arguments by the signature of its word; -1 fills nothing. Never fails. */
 void lmi_bind_op(const lam_op_sig *sig, lmi_slots *out);
 
+/* -- the equations of einsum (einsum.c) --------------------------------------------------------------- */
+
+enum {
+    LMI_EINSUM_TERMS = 64, /* tensors of one equation */
+    LMI_EINSUM_AXES = 32,  /* axes of one tensor */
+    LMI_EINSUM_LETTERS = 52,
+    LMI_EINSUM_LABELS = LMI_EINSUM_LETTERS + LMI_EINSUM_AXES
+};
+
+/* What an equation says of one tensor's axes, in their order: the labels of its letters, from A as 0 to z as
+ * the last. */
+typedef struct lmi_einsum_term {
+    int32_t n;
+    int32_t dots; /* how many of its letters stand before "..."; -1: it has no "..." */
+    uint8_t letter[LMI_EINSUM_AXES];
+} lmi_einsum_term;
+
+typedef struct lmi_einsum {
+    int32_t n;
+    lmi_einsum_term term[LMI_EINSUM_TERMS], result;
+} lmi_einsum;
+
+/* Reads "bij,bjk->bik", as torch and ONNX do. Without "->" the result has "..." first, if a term has it, and
+ * then each letter that occurs once, in the order of the labels. False: it is no equation, or beyond the
+ * limits above. */
+bool lmi_einsum_read(const char *equation, lmi_einsum *out);
+/* The label of each axis of a tensor: that of its letter or, of the axes in place of "...",
+ * LMI_EINSUM_LETTERS for the last, one more for the one before it, and so on. False: the tensor has another
+ * number of axes. */
+bool lmi_einsum_label(const lmi_einsum_term *t, int32_t ndim, uint8_t labels[LMI_EINSUM_AXES]);
+
 #endif

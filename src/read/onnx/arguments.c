@@ -3,6 +3,7 @@
  * Nodes as operators: each argument and attribute at the position where the signature of the operator's word
  * has the role (operators.def, vocab/signatures_op.def). */
 #include "read/onnx/source.h"
+#include "vocab/vocab.h"
 
 #include <stdio.h>
 
@@ -256,27 +257,34 @@ static lam_status gemm(lmi_onnx_op *o) {
     return LAM_OK;
 }
 
-/* The product of the sizes of the letters that both factors have and the result has not; -1: the equation is
- * of another kind than a product. */
+/* The product of the sizes of the axes that both factors have and the result has not; -1: the equation is of
+ * another kind than a product. */
 static int64_t contracted(const lmi_onnx_op *o, const char *equation) {
-    const lmi_onnx_value *x = in(o, 0);
-    const char *comma = strchr(equation, ','), *arrow = strstr(equation, "->");
-    int64_t red = 1;
-    int32_t axis = 0;
-    if (!comma || !arrow || strchr(comma + 1, ',') || strchr(equation, '.') || !is_known(x) ||
-        o->n->n_in != 2)
+    enum { IN_FIRST = 1, IN_SECOND = 2, IN_RESULT = 4 };
+    const lmi_onnx_value *x = in(o, 0), *w = in(o, 1);
+    uint8_t of[LMI_EINSUM_LABELS] = {0}, first[LMI_EINSUM_AXES], second[LMI_EINSUM_AXES];
+    int64_t red = 1, size[LMI_EINSUM_LABELS];
+    lmi_einsum e;
+    if (!is_known(x) || !is_known(w) || !lmi_einsum_read(equation, &e) || e.n != 2 || o->n->n_in != 2 ||
+        !lmi_einsum_label(&e.term[0], x->ndim, first) || !lmi_einsum_label(&e.term[1], w->ndim, second))
         return -1;
-    for (const char *p = equation; p < comma; p++) {
-        if (*p == ' ') continue;
-        if (axis >= x->ndim || memchr(equation, *p, (size_t)(p - equation))) return -1; /* a diagonal */
-        const int64_t size = x->sizes[axis++];
-        if (strchr(arrow, *p)) continue;
-        if (!memchr(comma, *p, (size_t)(arrow - comma)) || lmi_mul_over(red, size, &red)) return -1;
+    for (int32_t i = 0; i < e.result.n; i++) of[e.result.letter[i]] = IN_RESULT;
+    for (int32_t i = LMI_EINSUM_LETTERS; i < LMI_EINSUM_LABELS; i++)
+        of[i] = e.result.dots < 0 ? 0 : IN_RESULT;
+    for (int32_t i = 0; i < w->ndim; i++) {
+        of[second[i]] |= IN_SECOND;
+        size[second[i]] = w->sizes[i];
     }
-    for (const char *p = comma + 1; p < arrow;
-         p++) /* a letter that only the second factor has is summed alone */
-        if (*p != ' ' && !strchr(arrow, *p) && !memchr(equation, *p, (size_t)(comma - equation))) return -1;
-    return axis == x->ndim ? red : -1;
+    for (int32_t i = 0; i < x->ndim; i++) {
+        const uint8_t label = first[i];
+        if (of[label] & IN_FIRST) return -1; /* a diagonal */
+        of[label] |= IN_FIRST;
+        if (of[label] != (IN_FIRST | IN_SECOND)) continue;
+        if (size[label] != x->sizes[i] || lmi_mul_over(red, x->sizes[i], &red)) return -1;
+    }
+    for (int32_t i = 0; i < LMI_EINSUM_LABELS; i++) /* an axis that only one factor has is summed alone */
+        if (of[i] == IN_FIRST || of[i] == IN_SECOND) return -1;
+    return red;
 }
 
 static lam_status einsum(lmi_onnx_op *o) {

@@ -188,6 +188,7 @@ typedef struct lmi_shape {
 } lmi_shape;
 /* False: sizes that do not go together, or unknown. */
 bool lmi_broadcast(lmi_shape *to, int32_t ndim, const int64_t *sizes);
+bool lmi_broadcast_size(int64_t *to, int64_t size); /* of one axis, which begins as 1 */
 
 /* Which axes a reduction goes over, of x->ndim. False: unknown. */
 bool lmi_reduced_axes(lmi_node_at *s, const lmi_onnx_value *x, bool *reduced);

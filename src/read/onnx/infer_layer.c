@@ -2,6 +2,7 @@
  * Rules of shapes: convolutions, pools and what else slides a window, resizing, products of matrices,
  * recurrent layers, attention. */
 #include "read/onnx/infer.h"
+#include "vocab/vocab.h"
 
 #include <math.h>
 
@@ -310,85 +311,25 @@ void lmi_infer_matmul_packed(lmi_node_at *s) {
 
 /* -- einsum ---------------------------------------------------------------------------------------------- */
 
-/* The axes that the letters of an equation name. */
-typedef struct lmi_letters {
-    int64_t size[128]; /* 0: not seen; else 1 + the size, or -1: unknown */
-    lmi_shape dots;    /* what "..." stands for */
-    bool bad;
-} lmi_letters;
-
-static void letter(lmi_letters *l, char c, int64_t size) {
-    int64_t *at = &l->size[(unsigned char)c & 127];
-    if (*at == 0 || *at == 2 || (*at < 0 && size >= 0)) *at = size < 0 ? -1 : 1 + size; /* 1 is broadcast */
-}
-
-/* Letters that stand in a term of an equation; dots count as none. */
-static int32_t n_letters(const char *term, const char *end, bool *dots) {
-    int32_t n = 0;
-    *dots = false;
-    for (; term < end; term++) {
-        if (*term == '.')
-            *dots = true;
-        else if (*term != ' ')
-            n++;
-    }
-    return n;
-}
-
-static void bind_term(lmi_letters *l, const char *term, const char *end, const lmi_onnx_value *x) {
-    bool dots;
-    int32_t n = n_letters(term, end, &dots), more = x->ndim - n, at = 0;
-    if (more < 0 || (more > 0 && !dots)) l->bad = true;
-    for (; term < end && !l->bad; term++) {
-        if (term[0] == '.') {
-            if (!lmi_broadcast(&l->dots, more, x->sizes + at)) l->bad = true;
-            at += more;
-            while (term + 1 < end && term[1] == '.') term++;
-        } else if (*term != ' ')
-            letter(l, *term, x->sizes[at++]);
-    }
-}
-
-/* The letters of the result: those behind "->", or the ones that stand once, in order. */
-static void put_letters(lmi_letters *l, const char *equation, const char *arrow, lmi_shape *to) {
-    char once[130] = "...";
-    size_t n = 3;
-    if (!arrow) {
-        for (int c = 'A'; c <= 'z'; c++) {
-            const char *first = strchr(equation, c);
-            if (first && (first[1] == 0 || !strchr(first + 1, c)) && n + 1 < sizeof once) once[n++] = (char)c;
-        }
-    }
-    for (const char *c = arrow ? arrow + 2 : once; *c && !l->bad; c++) {
-        if (*c == '.') {
-            for (int32_t i = 0; i < l->dots.ndim && to->ndim < LMI_ONNX_MOST_AXES; i++)
-                to->at[to->ndim++] = l->dots.at[i];
-            while (c[1] == '.') c++;
-        } else if (*c != ' ') {
-            int64_t size = l->size[(unsigned char)*c & 127];
-            if (size == 0 || to->ndim == LMI_ONNX_MOST_AXES)
-                l->bad = true;
-            else
-                to->at[to->ndim++] = size < 0 ? -1 : size - 1;
-        }
-    }
-}
-
 void lmi_infer_einsum(lmi_node_at *s) {
     const lmi_onnx_attribute *a = lmi_onnx_attr(s->n, "equation");
-    lmi_letters l = {0};
-    lmi_shape to = {0};
-    if (!a || !a->s) return;
-    const char *at = a->s, *arrow = strstr(a->s, "->");
-    for (int32_t i = 0; i < s->n->n_in; i++) {
+    int64_t size[LMI_EINSUM_LABELS], to[LMI_EINSUM_AXES];
+    uint8_t labels[LMI_EINSUM_AXES];
+    int32_t dots = 0;
+    lmi_einsum e;
+    if (!a || !a->s || !lmi_einsum_read(a->s, &e) || e.n != s->n->n_in) return;
+    for (int32_t i = 0; i < LMI_EINSUM_LABELS; i++) size[i] = 1;
+    for (int32_t i = 0; i < e.n; i++) {
         const lmi_onnx_value *x = lmi_shaped(s, i);
-        const char *end = at + strcspn(at, ",-");
-        if (!x) return;
-        bind_term(&l, at, end, x);
-        at = *end == ',' ? end + 1 : end;
+        if (!x || !lmi_einsum_label(&e.term[i], x->ndim, labels)) return;
+        if (x->ndim - e.term[i].n > dots) dots = x->ndim - e.term[i].n;
+        for (int32_t k = 0; k < x->ndim; k++)
+            if (!lmi_broadcast_size(&size[labels[k]], x->sizes[k])) return;
     }
-    put_letters(&l, a->s, arrow, &to);
-    if (!l.bad) lmi_set(s, 0, to.ndim, to.at);
+    const int32_t ndim = e.result.n + (e.result.dots < 0 ? 0 : dots);
+    if (!lmi_einsum_label(&e.result, ndim, labels)) return;
+    for (int32_t k = 0; k < ndim; k++) to[k] = size[labels[k]];
+    lmi_set(s, 0, ndim, to);
 }
 
 /* -- recurrent layers ------------------------------------------------------------------------------------ */

@@ -97,6 +97,17 @@ int64_t lmi_size_all(const int64_t *sizes, int32_t n) {
     return all;
 }
 
+bool lmi_broadcast_size(int64_t *to, int64_t size) {
+    if (*to == size || size == 1) return true;
+    if (*to == 1)
+        *to = size;
+    else if (*to < 0)
+        *to = size < 0 ? -1 : size; /* it is 1 or this size, since the file is valid */
+    else if (size >= 0)
+        return false;
+    return true;
+}
+
 bool lmi_broadcast(lmi_shape *to, int32_t ndim, const int64_t *sizes) {
     if (ndim < 0 || ndim > LMI_ONNX_MOST_AXES) return false;
     int32_t more = ndim - to->ndim;
@@ -105,16 +116,8 @@ bool lmi_broadcast(lmi_shape *to, int32_t ndim, const int64_t *sizes) {
         for (int32_t i = 0; i < more; i++) to->at[i] = 1;
         to->ndim = ndim;
     }
-    for (int32_t i = 0; i < ndim; i++) {
-        int64_t *at = &to->at[to->ndim - ndim + i], size = sizes[i];
-        if (*at == size || size == 1) continue;
-        if (*at == 1)
-            *at = size;
-        else if (*at < 0)
-            *at = size < 0 ? -1 : size; /* it is 1 or this size, since the file is valid */
-        else if (size >= 0)
-            return false;
-    }
+    for (int32_t i = 0; i < ndim; i++)
+        if (!lmi_broadcast_size(&to->at[to->ndim - ndim + i], sizes[i])) return false;
     return true;
 }
 

@@ -4,51 +4,29 @@
  * operand has and the rest does not need are summed first; then one batched product, or, without an axis to
  * sum over, products of elements. */
 #include "read/pt2/inner.h"
+#include "vocab/vocab.h"
 
-enum { MOST_LABELS = 52 + 32, MOST_OPERANDS = 64, MOST_AXES = 32 };
-
-/* Sizes by label; 0: the operand lacks it. Labels are letters, then axes of "...", the last one first. */
+/* Sizes by label; 0: the operand lacks it. */
 typedef struct operand {
-    int64_t size[MOST_LABELS];
+    int64_t size[LMI_EINSUM_LABELS];
 } operand;
 
-static int32_t label_of(char c) {
-    if (c >= 'a' && c <= 'z') return c - 'a';
-    return c >= 'A' && c <= 'Z' ? 26 + c - 'A' : -1;
-}
-
-/* Reads one operand's part of the equation. False: it does not fit its axes. */
-static bool read_operand(const char *at, size_t n, const lam_op_arg *a, operand *out) {
-    int32_t letters = 0, axis = 0;
+/* False: a tensor does not fit its term. */
+static bool read_operand(const lmi_einsum_term *t, const lam_op_arg *a, operand *out) {
+    uint8_t labels[LMI_EINSUM_AXES];
     *out = (operand){{0}};
-    for (size_t i = 0; i < n; i++) letters += label_of(at[i]) >= 0;
-    if (!a->is_tensor || a->ndim < letters) return false;
-    const int32_t others = a->ndim - letters;
-    for (size_t i = 0; i < n; i++) {
-        const int32_t label = label_of(at[i]);
-        if (label >= 0) {
-            if (axis >= a->ndim) return false;
-            out->size[label] = a->sizes[axis] > out->size[label] ? a->sizes[axis] : out->size[label];
-            axis++;
-        } else if (at[i] == '.' && i + 2 < n && at[i + 1] == '.' && at[i + 2] == '.') {
-            if (others > a->ndim - axis) return false; /* a second "..." */
-            for (int32_t k = 0; k < others; k++, axis++) out->size[52 + others - 1 - k] = a->sizes[axis];
-            i += 2;
-        } else if (at[i] != ' ') {
-            return false;
-        }
+    if (!a->is_tensor || !lmi_einsum_label(t, a->ndim, labels)) return false;
+    for (int32_t i = 0; i < a->ndim; i++) {
+        int64_t *size = &out->size[labels[i]];
+        *size = a->sizes[i] > *size ? a->sizes[i] : *size;
     }
-    return axis == a->ndim;
+    return true;
 }
 
-/* The labels of the result: given, or all that occur once in the whole equation. */
-static void read_result(const char *equation, const char *arrow, bool *keep) {
-    int32_t seen[MOST_LABELS] = {0};
-    const char *at = arrow ? arrow + 2 : equation;
-    for (; *at; at++)
-        if (label_of(*at) >= 0) seen[label_of(*at)]++;
-    for (int32_t i = 0; i < 52; i++) keep[i] = arrow ? seen[i] > 0 : seen[i] == 1;
-    for (int32_t i = 52; i < MOST_LABELS; i++) keep[i] = !arrow || strstr(arrow, "...") != NULL;
+/* The labels of the result. */
+static void read_result(const lmi_einsum_term *t, bool *keep) {
+    for (int32_t i = 0; i < LMI_EINSUM_LABELS; i++) keep[i] = i >= LMI_EINSUM_LETTERS && t->dots >= 0;
+    for (int32_t i = 0; i < t->n; i++) keep[t->letter[i]] = true;
 }
 
 static bool product_over(int64_t *n, int64_t by) { return lmi_mul_over(*n, by, n); }
@@ -78,7 +56,7 @@ static lam_status multiply(contraction *c, lam_op_arg *made, const lam_op_arg *w
     int64_t batch = 1, left = 1, right = 1, inner = 1;
     lmi_pt2 *p = c->p;
     bool over = false, sums = false;
-    for (int32_t i = 0; i < MOST_LABELS; i++) {
+    for (int32_t i = 0; i < LMI_EINSUM_LABELS; i++) {
         const int64_t n = a->size[i], m = b->size[i], both = n > m ? n : m;
         if (!n && !m) continue;
         const bool shared = n > 0 && m > 0;
@@ -115,7 +93,7 @@ static lam_status sum_alone(contraction *c, lam_op_arg *made, operand *a, const 
     lmi_pt2 *p = c->p;
     int64_t before = 1, after = 1;
     bool any = false, over = false;
-    for (int32_t i = 0; i < MOST_LABELS; i++) {
+    for (int32_t i = 0; i < LMI_EINSUM_LABELS; i++) {
         if (!a->size[i]) continue;
         const bool alone = !needed[i] && !(other && other->size[i]);
         over = product_over(&before, a->size[i]) || over;
@@ -136,32 +114,27 @@ static lam_status sum_alone(contraction *c, lam_op_arg *made, operand *a, const 
     return lmi_inner_push(p, c->op, c->index, "aten::sum", NULL);
 }
 
-/* Reads all operands; 0: the equation is not understood. */
-static int32_t read_all(const lam_op_info *op, const char *equation, const char *arrow, operand *all) {
-    const char *at = equation, *end = arrow ? arrow : equation + strlen(equation);
-    int32_t n = 0;
-    for (; at <= end && n < MOST_OPERANDS; n++) {
-        const char *comma = memchr(at, ',', (size_t)(end - at)), *to = comma ? comma : end;
-        const lam_op_arg *a = lmi_inner_at(op, 1, n);
-        if (!a || a->ndim > MOST_AXES || !read_operand(at, (size_t)(to - at), a, &all[n])) return 0;
-        at = to + 1;
+/* False: the equation is not understood. */
+static bool read_all(const lam_op_info *op, const lmi_einsum *e, operand *all) {
+    for (int32_t i = 0; i < e->n; i++) {
+        const lam_op_arg *a = lmi_inner_at(op, 1, i);
+        if (!a || !read_operand(&e->term[i], a, &all[i])) return false;
     }
-    return lmi_inner_at(op, 1, n) ? 0 : n;
+    return !lmi_inner_at(op, 1, e->n);
 }
 
 static lam_status contract(lmi_pt2 *p, const lam_op_info *op, int32_t index, operand *all,
-                           const char *equation) {
-    const char *arrow = strstr(equation, "->");
-    const int32_t n = read_all(op, equation, arrow, all);
-    bool keep[MOST_LABELS], needed[MOST_LABELS];
+                           const lmi_einsum *e) {
+    const int32_t n = e->n;
+    bool keep[LMI_EINSUM_LABELS], needed[LMI_EINSUM_LABELS];
     contraction c = {.p = p, .op = op, .index = index};
-    if (n == 0) return LAM_OK;
-    read_result(equation, arrow, keep);
+    if (!read_all(op, e, all)) return LAM_OK;
+    read_result(&e->result, keep);
     lam_op_arg made = *lmi_inner_at(op, 1, 0), with;
     for (int32_t k = 0; k < n && !c.over; k++) {
         memcpy(needed, keep, sizeof needed);
         for (int32_t later = k + 1; later < n; later++)
-            for (int32_t i = 0; i < MOST_LABELS; i++) needed[i] = needed[i] || all[later].size[i];
+            for (int32_t i = 0; i < LMI_EINSUM_LABELS; i++) needed[i] = needed[i] || all[later].size[i];
         with = *lmi_inner_at(op, 1, k);
         if (k > 0) LAM_TRY(sum_alone(&c, &with, &all[k], needed, &all[0]));
         if (k > 0 && !c.over) LAM_TRY(multiply(&c, &made, &with, &all[0], &all[k], needed));
@@ -172,7 +145,8 @@ static lam_status contract(lmi_pt2 *p, const lam_op_info *op, int32_t index, ope
 
 lam_status lmi_inner_contract(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
     const char *equation = lmi_inner_text(op, 0);
-    operand *all = equation ? lmi_alloc(&p->arena, MOST_OPERANDS, sizeof *all) : NULL;
-    if (!equation) return LAM_OK;
-    return all ? contract(p, op, index, all, equation) : lmi_nomem(p->e);
+    lmi_einsum e;
+    if (!equation || !lmi_einsum_read(equation, &e)) return LAM_OK;
+    operand *all = lmi_alloc(&p->arena, (uint64_t)e.n, sizeof *all);
+    return all ? contract(p, op, index, all, &e) : lmi_nomem(p->e);
 }

@@ -258,7 +258,10 @@ static void factors_are_as_they_are_multiplied(void **state) {
         {"Einsum x,w", "equation=bij,bjk->bik", "x 5,2,3 w:5,3,4", "onnx::Einsum.product 0:10x3 1:5x3x4", 0},
         {"Einsum x,w", "equation=ij,jk->ik", "x 2,3 w:3,4", "onnx::Einsum.product 0:2x3 1:3x4", 0},
         {"Einsum x,w", "equation=~i~j,~j~k~->~i~k", "x 2,3 w:3,4", "onnx::Einsum.product 0:2x3 1:3x4", 0},
-        {"Einsum x,w", "equation=ij,jk", "x 2,3 w:3,4", "onnx::Einsum 0:2x3 1:3x4", 0},
+        {"Einsum x,w", "equation=ij,jk", "x 2,3 w:3,4", "onnx::Einsum.product 0:2x3 1:3x4", 0},
+        {"Einsum x,w", "equation=ij,jk", "x 2,1 w:3,4", "onnx::Einsum 0:2x1 1:3x4", 0},
+        {"Einsum x,w", "equation=ij,jk", "x 2,3 w n,4", "onnx::Einsum 0:2x3 1:?", 0},
+        {"Einsum x,w", "equation=ij,jk->iz", "x 2,3 w:3,4", "onnx::Einsum 0:2x3 1:3x4", 0},
         {"Einsum x,w", "equation=ij,jk->ik", "x 2,3,4 w:3,4", "onnx::Einsum 0:2x3x4 1:3x4", 0},
         {"Einsum x,w", "equation=ijk,jk->ik", "x 2,3 w:3,4", "onnx::Einsum 0:2x3 1:3x4", 0},
         {"Einsum x,w", "equation=ij,jk->ik", "x 2,n w:3,4", "onnx::Einsum 0:? 1:3x4", 0},
@@ -269,7 +272,10 @@ static void factors_are_as_they_are_multiplied(void **state) {
         {"Einsum x,w", "equation=ijz,jk->ik", "x 2,3,6 w:3,4", "onnx::Einsum 0:2x3x6 1:3x4", 0},
         {"Einsum x", "equation=ij->ji", "x 2,3", "onnx::Einsum 0:2x3", 0},
         {"Einsum x,w,v", "equation=ij,jk,kl->il", "x 2,3 w:3,4 v:4,5", "onnx::Einsum 0:2x3 1:3x4 2:4x5", 0},
-        {"Einsum x,w", "equation=...ij,jk->...ik", "x 2,3 w:3,4", "onnx::Einsum 0:2x3 1:3x4", 0},
+        {"Einsum x,w", "equation=...ij,jk->...ik", "x 2,3 w:3,4", "onnx::Einsum.product 0:2x3 1:3x4", 0},
+        {"Einsum x,w", "equation=...ij,...jk->...ik", "x 5,2,3 w:7,1,3,4",
+         "onnx::Einsum.product 0:10x3 1:7x1x3x4", 0},
+        {"Einsum x,w", "equation=...ij,...jk->ik", "x 5,2,3 w:3,4", "onnx::Einsum 0:5x2x3 1:3x4", 0},
     };
     ARE_TOLD(all);
 }

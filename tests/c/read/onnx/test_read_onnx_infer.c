@@ -143,6 +143,8 @@ static void products_layers_and_attention(void **state) {
         {"in a f 2,3,4\nin b f 2,4,5\nEinsum y <- a,b equation=\"bij,bjk->bik\"", "f 2,3,5"},
         {"in a f 2,3,4\nEinsum y <- a equation=\"...ij->...j\"", "f 2,4"},
         {"in a f 4,4\nEinsum y <- a equation=\"ii\"", "f -"},
+        {"in a f 2,?\nin b f 1,5\nEinsum y <- a,b equation=\"ij,jk->ijk\"", "f 2,?,5"},
+        {"in a f 5,1,2\nin b f 7,5,4,3\nEinsum y <- a,b equation=\"...z,...Z\"", "f 7,5,4,3,2"},
         {"in a f 2,3\nin b f 3,5\nEinsum y <- a,b equation=\"ij,jk\"", "f 2,5"},
         {"in x f 9,2,8\nin w f 2,64,8\nin r f 2,64,16\nLSTM y,h,c <- x,w,r hidden_size=16 "
          "direction=\"bidirectional\"",

@@ -85,6 +85,8 @@ static void what_an_operator_may_lack_is_unknown(void **state) {
         {"in a f 5,3,2\nin b f 4,3\nms:FusedMatMul y <- a,b transBatchB=1", "f *"},
         {"in a f 2,3\nin b f 4,3\nEinsum y <- a,b equation=\"...i,...i->...\"", "f *"},
         {"in a f 2,3\nEinsum y <- a equation=1", "f *"},
+        {"in a f 2,3\nEinsum y <- a equation=\"ii->i\"", "f *"},
+        {"in a f 2,3\nEinsum y <- a equation=\"ij,jk->ik\"", "f *"},
         {"in x f 2,3,8\nin w f 3,1,4\nCausalConvWithState y,p <- x,w", "f 2,3,8; f 2,3,3"},
         {"in x f 2,8,3\nin w f 3,1,4\nCausalConvWithState y,p <- x,w channels_last=1", "f *; f *"},
         {"in x f 2,10,96\nin w f 96,288\nin b f 288\nms:Attention y,p <- x,w,b num_heads=4 "
