@@ -184,6 +184,7 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     lmi_vec_init(&b->notes, sizeof(const char *));
     TAKE(made);
     TAKE(provenance);
+    m->of_file = lam_model_told(m, "format") != NULL;
     TAKE(ops);
     TAKE(identities);
     TAKE(lifetimes);

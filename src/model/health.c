@@ -36,7 +36,7 @@ void lmi_seen_free(lmi_seen *s) {
     free(s);
 }
 
-bool lmi_of_weights(const lam_model *m) { return m->described || lam_model_told(m, "format"); }
+bool lmi_of_weights(const lam_model *m) { return m->described || m->of_file; }
 
 lam_status lam_build_checked(lam_builder *b, const lam_checked *looked, lam_error *e) {
     LAM_TRY(lmi_needs(looked, "what was checked", e));

@@ -111,6 +111,7 @@ struct lam_model {
     const char *cut; /* why observations are missing; NULL: none are */
     /* why no call was observed, of a source that describes modules and tensors alone; NULL: it ran */
     const char *described;
+    bool of_file; /* its provenance names the format of a file */
     bool trainable_unknown; /* which parameters are trainable is not told; so it is of a model that is
                                described */
     bool calls_cut;

@@ -255,7 +255,7 @@ static const char *why_none(const lam_costs *c, const lam_cost_row *r, const lmi
     if (lmi_only_elsewhere(&c->model->modules[r->module]))
         return "another thread called it, and what ran there is not seen";
     if (c->model->described) return c->model->described;
-    if (lmi_is_inside(&c->model->modules[r->module]) && lam_model_told(c->model, "format"))
+    if (lmi_is_inside(&c->model->modules[r->module]) && c->model->of_file)
         return "values decide, or the file does not tell, whether it runs";
     if (lmi_is_inside(&c->model->modules[r->module]))
         return "it is inside scripted, traced or compiled code, whose work is counted as a whole";

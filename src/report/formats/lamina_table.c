@@ -227,7 +227,7 @@ static const char *largest(const lmi_job *j) {
 /* Suggests commands to run next: of a file, which is not run, the one that explains a number. */
 static lam_status tell_next(page *p, talk *to) {
     const lam_report_options *o = p->j->o;
-    const bool is_file = lam_model_told(p->j->m, "format") != NULL;
+    const bool is_file = p->j->m->of_file;
     const char *path = largest(p->j);
     lmi_items s;
     if (!o->next || (is_file && strcmp(path, ".") == 0)) return LAM_OK;

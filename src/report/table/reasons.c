@@ -144,7 +144,7 @@ void lmi_items_complete(lmi_items *s) {
     const lam_costs *c = s->j->c;
     tally t = count(c);
     bool gaps = lam_costs_gap(c, 0) != NULL, unruled = false;
-    const bool file = lam_model_told(c->model, "format") != NULL; /* nothing ran */
+    const bool file = c->model->of_file; /* nothing ran */
     int32_t left = 0;
     if (c->none_called) {
         lmi_put(&s->text, lam_costs_gap(c, 0));
