@@ -338,6 +338,7 @@ static int run(lmi_cli *c, int argc, const char *const *argv) {
     lmi_output_hold(c);
     if (!lmi_confine(c)) return LMI_EXIT_FAILED;
     if (folder && !lmi_is_run(folder) && !lmi_is_file(c, folder)) {
+        if (lmi_is_refused(c, folder)) return LMI_EXIT_FAILED;
         no_target(c, folder);
         return LMI_EXIT_USAGE;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `lamina diff`: the difference of two models, saved reports or recordings. */
+#include "base/system.h"
 #include "cmd/cmd.h"
 
 #include <stdio.h>
@@ -145,7 +146,7 @@ static int write_weights(lmi_cli *c, const lam_weights_diff *d) {
 
 static bool weights_fit(lmi_cli *c) {
     for (int i = 0; i < N_SIDES; i++) {
-        if (lmi_is_file(c, c->args.operands[i])) continue;
+        if (lmi_is_file(c, c->args.operands[i]) || lmi_is_folder(c->args.operands[i])) continue;
         lmi_complain(c, "give safetensors, GGUF, a checkpoint, an index of them, or a folder with one",
                      "--weights compares two files of weights, and %s is none", c->args.operands[i]);
         return false;

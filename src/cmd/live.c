@@ -2,6 +2,7 @@
  *
  * Requests a live model from the host; and what several subcommands need before one runs, or around it: a
  * model to rehearse a report on, a sink for it, the head of a page. */
+#include "base/system.h"
 #include "cmd/cmd.h"
 
 #include <errno.h>
@@ -154,9 +155,12 @@ static lam_status load(lmi_cli *c, const lam_live *what, lam_model **m, lam_erro
         *m = NULL;
     }
     if (read)
-        return lmi_fail(e, LAM_USAGE, file,
-                        "nothing of a file is run, and `lamina %s` needs the run: give the model itself",
-                        c->verb->name);
+        return lmi_fail(
+            e, LAM_USAGE, file,
+            counts ? "it has no operators, and `lamina compare` counts these: give the model itself, or "
+                     "an archive of torch.export or an ONNX file of it"
+                   : "nothing of a file is run, and `lamina %s` needs the run: give the model itself",
+            c->verb->name);
     return lmi_fail(
         e, LAM_USAGE, file,
         "it is a saved report, which has the numbers of a run; `lamina %s` needs the run: give the "
@@ -166,7 +170,9 @@ static lam_status load(lmi_cli *c, const lam_live *what, lam_model **m, lam_erro
 
 lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e) {
     *m = NULL;
-    if (c->confined || lmi_is_saved(what->target) || lmi_is_file(c, what->target)) return load(c, what, m, e);
+    if (c->confined || lmi_is_saved(what->target) || lmi_is_file(c, what->target) ||
+        lmi_is_folder(what->target))
+        return load(c, what, m, e);
     if (c->args.set[0])
         return lmi_fail(e, LAM_USAGE, what->target,
                         "--set is for a file that leaves sizes open; give the input by -i");

@@ -110,6 +110,11 @@ static bool is_misused(lmi_cli *c, const char *folder) {
             return true;
         }
         if (run) return false;
+        if (lmi_is_file(c, a->operands[i])) {
+            lmi_complain(c, "recordings are what `lamina run` and lamina.watch write",
+                         "%s: it is no recording, and these are merged", a->operands[i]);
+            return true;
+        }
     }
     if (folder && *folder) return false;
     lmi_complain(c, "add -o run/", "no folder is named that the recordings go into");

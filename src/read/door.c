@@ -188,6 +188,12 @@ static lam_status read_weights(lam_model **out, const lmi_bytes *of, lmi_format 
     return s;
 }
 
+/* torch.distributed.checkpoint can also write files of safetensors, which are whole. */
+static bool is_piece(const char *path, lmi_format format) {
+    return (format == LMI_NO_FORMAT || format == LMI_CHECKPOINT || format == LMI_PICKLE) &&
+           lmi_is_piece(path);
+}
+
 static lam_status read_tensors(lmi_tensors *t, const char *path, lam_error *e) {
     lmi_bytes file;
     lmi_format format;
@@ -195,6 +201,7 @@ static lam_status read_tensors(lmi_tensors *t, const char *path, lam_error *e) {
     t->size += file.size;
     lam_status s = lmi_format_of(&file, &format, e);
     const bool others = format == LMI_ONNX || format == LMI_PT2 || format == LMI_PTE;
+    if (s == LAM_OK && is_piece(path, format)) s = lmi_refuse_piece(path, e);
     if (s == LAM_OK && (format == LMI_NO_FORMAT || format == LMI_REPORT || others))
         s = lmi_fail(
             e, LAM_UNSUPPORTED, path,
@@ -234,6 +241,8 @@ static lam_status read_file(lam_model **out, const char *path, const lam_read_op
     lam_status s = lmi_format_of(&file, &format, e);
     if (s != LAM_OK)
         ;
+    else if (is_piece(path, format))
+        s = lmi_refuse_piece(path, e);
     else if (o && o->n_inputs && format != LMI_ONNX)
         s = lmi_fail(e, LAM_USAGE, path,
                      "its inputs have the sizes that the file says; those of an ONNX file can be given");

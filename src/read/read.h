@@ -41,7 +41,12 @@ lam_status lmi_add_index(lmi_tensors *t, const lmi_bytes *index, int32_t *n_file
                          lam_error *e);
 /* Takes what config.json beside a file tells; a file that is damaged is a note. */
 lam_status lmi_add_config(lmi_tensors *t, const char *path, lam_error *e);
-/* The one model file of a folder, in memory of malloc. LAM_FAILED: it has none, or several. */
+/* The one model file of a folder, in memory of malloc. LAM_FAILED: it has none; LAM_UNSUPPORTED: it has
+ * several, or is a checkpoint of torch.distributed.checkpoint; LAM_IO: it or all its files can't be read. */
 lam_status lmi_in_folder(const char *folder, char **out, lam_error *e);
+/* True for a file of such a checkpoint, by the names that torch gives them: as one of them may be a whole zip
+ * file of torch.save, with a single tensor, the bytes don't tell. The other says so. */
+bool lmi_is_piece(const char *path);
+lam_status lmi_refuse_piece(const char *path, lam_error *e);
 
 #endif

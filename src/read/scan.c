@@ -147,7 +147,12 @@ static lam_status scan_zip(lam_scan *s, const lmi_bytes *of, const char *where, 
     if (depth >= MOST_NESTED) return note_unread(s, where, "it is a zip file in too many others", e);
     lam_status status = lmi_zip_open(&z, of, &why);
     const bool opened = status == LAM_OK;
-    if (!opened) status = note_failed(s, where, status, &why, e);
+    if (!opened && status != LAM_NOMEM && depth == 0 && lmi_is_piece(of->name))
+        status =
+            note_unread(s, where,
+                        "it is a file of a checkpoint of torch.distributed.checkpoint, which is not read", e);
+    else if (!opened)
+        status = note_failed(s, where, status, &why, e);
     for (int32_t i = 0; opened && status == LAM_OK && i < z.n; i++)
         status = scan_entry(s, &z, &z.entry[i], where, depth, e);
     if (opened && status == LAM_OK && lmi_torch_kind_of_zip(&z) == LMI_TORCH_NONE && !lmi_is_pt2(&z))

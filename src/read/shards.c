@@ -166,20 +166,34 @@ lam_status lmi_add_config(lmi_tensors *t, const char *path, lam_error *e) {
 typedef struct held {
     char *name[LMI_FOLDER];
     int32_t n[LMI_FOLDER];
-    bool sharded; /* it has the description that torch.distributed.checkpoint writes */
+    bool sharded;     /* it has the description that torch.distributed.checkpoint writes */
+    lam_error unread; /* of the first by name of the files that can't be read */
 } held;
+
+/* A folder in the folder is no file of it. */
+static void note_unread(held *h, const char *path, const lam_error *why) {
+    if (lmi_is_folder(path) || (h->unread.status != LAM_OK && strcmp(h->unread.where, why->where) <= 0))
+        return;
+    h->unread = *why;
+}
+
+static lam_status unreadable(const char *folder, lam_error *e) {
+    return lmi_fail(e, LAM_IO, folder, "it can't be read: %s", strerror(errno));
+}
 
 static lam_status look_at(held *h, const char *folder, const char *name, lam_error *e) {
     lmi_bytes file;
     lmi_format format = LMI_NO_FORMAT;
-    lam_status s = LAM_OK;
+    lam_error why = {.at = -1};
     char *path = malloc(strlen(folder) + strlen(name) + 2);
     if (!path) return lmi_nomem(e);
     sprintf(path, "%s/%s", folder, name);
-    if (lmi_bytes_open(&file, path, NULL) == LAM_OK) {
-        s = lmi_format_of(&file, &format, NULL);
+    lam_status s = lmi_bytes_open(&file, path, &why);
+    if (s == LAM_OK) {
+        s = lmi_format_of(&file, &format, &why);
         lmi_bytes_close(&file);
     }
+    if (s == LAM_IO) note_unread(h, path, &why);
     if (s == LAM_NOMEM) {
         free(path);
         return lmi_nomem(e);
@@ -198,11 +212,35 @@ static lam_status look_at(held *h, const char *folder, const char *name, lam_err
 static lam_status look_through(held *h, const char *folder, DIR *dir, lam_error *e) {
     lam_status s = LAM_OK;
     int n = 0;
-    for (struct dirent *at; s == LAM_OK && n < MOST_FILES && (at = readdir(dir)) != NULL; n++)
+    errno = 0;
+    for (struct dirent *at; s == LAM_OK && n < MOST_FILES && (at = readdir(dir)) != NULL; n++, errno = 0)
         if (strcmp(at->d_name, ".metadata") == 0)
             h->sharded = true;
         else if (at->d_name[0] != '.')
             s = look_at(h, folder, at->d_name, e);
+    return s == LAM_OK && errno ? unreadable(folder, e) : s;
+}
+
+static lam_status distributed(const char *path, const char *what, const char *folder, lam_error *e) {
+    return lmi_fail(e, LAM_UNSUPPORTED, path,
+                    "%s of torch.distributed.checkpoint, whose pieces are not read; "
+                    "`python -m torch.distributed.checkpoint.format_utils dcp_to_torch %s FILE` joins them",
+                    what, folder);
+}
+
+bool lmi_is_piece(const char *path) {
+    static const char ending[] = ".distcp";
+    const size_t n = strlen(path), k = sizeof ending - 1;
+    const char *name = strrchr(path, '/');
+    return (n > k && strcmp(path + n - k, ending) == 0) || strcmp(name ? name + 1 : path, ".metadata") == 0;
+}
+
+lam_status lmi_refuse_piece(const char *path, lam_error *e) {
+    char *folder = lmi_beside(path, "");
+    if (!folder) return lmi_nomem(e);
+    if (*folder) folder[strlen(folder) - 1] = '\0';
+    lam_status s = distributed(path, "it is a file of a checkpoint", *folder ? folder : ".", e);
+    free(folder);
     return s;
 }
 
@@ -213,17 +251,14 @@ lam_status lmi_in_folder(const char *folder, char **out, lam_error *e) {
     lmi_format found = LMI_NO_FORMAT;
     DIR *dir = opendir(folder);
     *out = NULL;
-    if (!dir) return lmi_fail(e, LAM_IO, folder, "it can't be read: %s", strerror(errno));
+    if (!dir) return unreadable(folder, e);
     lam_status s = look_through(&h, folder, dir, e);
     closedir(dir);
     for (size_t i = 0; i < sizeof order / sizeof *order && !found; i++)
         if (h.n[order[i]]) found = order[i];
-    if (s == LAM_OK && h.sharded)
-        s = lmi_fail(e, LAM_UNSUPPORTED, folder,
-                     "it is a checkpoint of torch.distributed.checkpoint, whose pieces are not read; "
-                     "`python -m torch.distributed.checkpoint.format_utils dcp_to_torch %s FILE` writes it "
-                     "as one file",
-                     folder);
+    if (s == LAM_OK && h.sharded) s = distributed(folder, "it is a checkpoint", folder, e);
+    if (s == LAM_OK && !found && h.unread.status != LAM_OK)
+        s = lmi_fail(e, LAM_IO, h.unread.where, "%s", h.unread.text);
     if (s == LAM_OK && !found)
         s = lmi_fail(e, LAM_FAILED, folder, "the folder has no model file that lamina reads");
     if (s == LAM_OK && h.n[found] > 1)

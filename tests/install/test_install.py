@@ -196,7 +196,9 @@ def test_a_name_without_a_colon_needs_no_python(prefix: Path) -> None:
         code, _, said = lamina(prefix, *words)
         assert code == 2
         assert "no-file: it is no file that lamina reads, and no model" in said
-    assert "could not be started" in lamina(prefix, "show", "net.py:Net")[2]
+    assert "a live model needs Python with the package lamina" in lamina(prefix, "show", "net.py:Net")[2]
+    said = lamina(prefix, "merge", "run.lamina", "-o", "run")[2]
+    assert "`lamina merge` needs Python with the package lamina" in said and "could not be started" in said
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="landlock and seccomp are Linux'")

@@ -156,12 +156,22 @@ def test_weights_of_a_frozen_module_are_constants(tmp_path, net):
     assert any("constants of its program" in note for note in report.notes)
 
 
-def test_a_sharded_checkpoint_of_torch_says_what_it_is(tmp_path, net):
+def test_a_sharded_checkpoint_of_torch_says_what_it_is(tmp_path, capsys, net):
     checkpoint = pytest.importorskip("torch.distributed.checkpoint")
     checkpoint.save({"model": net.state_dict()}, checkpoint_id=tmp_path / "run", no_dist=True)
     with pytest.raises(UnsupportedError, match="whose pieces are not read") as refused:
         lamina.read(tmp_path / "run")
     assert "dcp_to_torch" in str(refused.value)
+    checkpoint.save(
+        {"w": torch.ones(3)}, checkpoint_id=tmp_path / "one", no_dist=True
+    )  # a whole file of torch.save
+    for folder in ("run", "one"):
+        for path in (tmp_path / folder / ".metadata", *(tmp_path / folder).glob("*.distcp")):
+            with pytest.raises(UnsupportedError, match="a file of a checkpoint") as refused:
+                lamina.read(path)
+            assert f"dcp_to_torch {tmp_path / folder} FILE" in str(refused.value)
+            assert main(["diff", str(path), str(path), "--weights"]) == 3
+            assert "a file of a checkpoint of torch.distributed" in capsys.readouterr().err
 
 
 class Attack:

@@ -239,6 +239,21 @@ def test_a_report_of_an_onnx_file_has_every_form(tmp_path):
     assert lamina.read(tmp_path / "net.json").macs == file.macs
 
 
+def test_tools_that_count_what_torch_runs_dont_count_a_file_of_onnx(tmp_path, capsys):
+    model, x = made("pools")
+    path = export(model, x, tmp_path / "net.onnx", False)
+    for name in ("torch", "fvcore", "ptflops", "deepspeed", "thoplw"):
+        assert main(["show", str(path), "-c", name]) == 2
+        said = capsys.readouterr().err
+        assert "operators of its own; count by exact, layers, torchscan, torchinfo" in said
+        assert main(["compare", str(path), "-c", name]) == 2
+    assert main(["compare", str(path)]) == 2
+    assert "torch: it counts what torch runs" in capsys.readouterr().err
+    assert main(["compare", str(path), "-c", "all"]) == 0
+    rows = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line[:1].isalpha()]
+    assert rows == ["tool", "exact", "layers", "torchscan", "torchinfo"]
+
+
 @pytest.mark.parametrize(
     "given", [["-i", "x=5x4x19x21"], ["-i", "5x4x19x21"], ["--set", "n=5"], ["--set", "batch=5"]]
 )

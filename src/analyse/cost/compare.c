@@ -345,9 +345,10 @@ static bool names_all(const lam_compare_options *o) {
     return false;
 }
 
-/* True if a convention is compared without being named. `all`: every convention that counts the phase; else
- * those that count the metric by operators. */
+/* True if a convention is compared without being named. `all`: every convention that counts the phase and
+ * the model; else those that count the metric by operators. */
 static bool wanted(const job *j, const lmi_convention *cv, bool all) {
+    if (all && !lmi_convention_counts(cv, j->m)) return false;
     return lmi_compare_tells(cv, all ? LAM_MACS : j->metric, j->phase) && (all || cv->which == LMI_OPS);
 }
 

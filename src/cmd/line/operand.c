@@ -28,18 +28,19 @@ const char *lmi_format(lmi_cli *c, const char *operand) {
     return format;
 }
 
-/* True for what is there and no file: a pipe, a device, a link to nothing. */
+/* True for what is there and no file, as a pipe, a device or a link to nothing, and for a path that can't be
+ * followed. */
 static bool is_no_file(const char *operand) {
     struct stat st;
     if (stat(operand, &st) == 0) return !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
-    return lstat(operand, &st) == 0;
+    return lstat(operand, &st) == 0 || (errno != ENOENT && !strchr(operand, ':'));
 }
 
 /* A file is known by its content. One that can't be read, or that nothing reads, is meant as a file if it is
  * called as files of models are. */
 bool lmi_is_file(lmi_cli *c, const char *operand) {
-    static const char *const ends[] = {".safetensors", ".gguf", ".pt",   ".pth", ".bin",
-                                       ".ckpt",        ".pt2",  ".onnx", ".pte"};
+    static const char *const ends[] = {".safetensors", ".gguf", ".pt",  ".pth",    ".bin",     ".ckpt",
+                                       ".pt2",         ".onnx", ".pte", ".distcp", ".metadata"};
     const char *format = lmi_format(c, operand), *dot = strrchr(operand, '.');
     if (format) return strcmp(format, "report") != 0;
     for (size_t i = 0; dot && !strchr(operand, ':') && i < sizeof ends / sizeof *ends; i++)
@@ -59,7 +60,7 @@ static bool is_unread(lmi_cli *c, const char *operand) {
     struct stat st;
     if (stat(operand, &st) == 0) {
         const int n = snprintf(path, sizeof path, "%s/ranks", operand);
-        if (n < 0 || (size_t)n >= sizeof path || stat(path, &st) == 0 || errno != EACCES) return false;
+        if (n < 0 || (size_t)n >= sizeof path || stat(path, &st) == 0 || errno == ENOENT) return false;
     }
     lmi_complain(c, NULL, "%s: it can't be read: %s", operand, strerror(errno));
     return true;
@@ -74,14 +75,17 @@ void lmi_say_no_run(lmi_cli *c, const char *operand) {
         lmi_complain(c, hint, "%s: it is a file, and a run is a folder", operand);
 }
 
-bool lmi_is_no_run(lmi_cli *c, const char *operand) {
-    if (!lmi_is_folder(operand) || lmi_is_file(c, operand)) return false;
-    if (is_unread(c, operand)) return true;
+bool lmi_is_refused(lmi_cli *c, const char *folder) {
     lam_model *m = NULL;
     lam_error e = {.at = -1};
-    const lam_status s = lam_read(&m, operand, NULL, &e);
+    const lam_status s = lam_read(&m, folder, NULL, &e);
     lam_model_free(m);
-    if (s == LAM_UNSUPPORTED) return lmi_complain_of(c, &e, s) != LMI_EXIT_OK; /* it has several models */
+    return (s == LAM_UNSUPPORTED || s == LAM_IO) && lmi_complain_of(c, &e, s) != LMI_EXIT_OK;
+}
+
+bool lmi_is_no_run(lmi_cli *c, const char *operand) {
+    if (!lmi_is_folder(operand) || lmi_is_file(c, operand)) return false;
+    if (is_unread(c, operand) || lmi_is_refused(c, operand)) return true;
     lmi_complain(c, "a run's folder has ranks/, a model's a file that `lamina help show` names",
                  "%s: this folder is neither a run's nor a model's", operand);
     return true;

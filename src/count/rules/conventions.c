@@ -207,8 +207,24 @@ static const lmi_convention *first(bool ops_seen) {
 
 const char *lam_convention_of(const lam_model *m) { return first(!m || m->ops_seen)->name; }
 
+bool lmi_convention_counts(const lmi_convention *c, const lam_model *m) {
+    const char *format = c->no_rule != LMI_NR_UNKNOWN ? lam_model_told(m, "format") : NULL;
+    return !format || strncmp(format, "ONNX ", 5) != 0;
+}
+
 const lmi_convention *lmi_convention_for(const lam_model *m, const char *name, lam_error *e) {
-    return name ? lmi_convention_named(name, e) : first(m->ops_seen);
+    const lmi_convention *c = name ? lmi_convention_named(name, e) : first(m->ops_seen);
+    if (!c || lmi_convention_counts(c, m)) return c;
+    lmi_buf others;
+    lmi_buf_init(&others);
+    for (int32_t i = 0; i < N_CONVENTIONS; i++)
+        if (lmi_convention_counts(&conventions[i], m))
+            lmi_putf(&others, "%s%s", others.n ? ", " : "", conventions[i].name);
+    lmi_fail(e, LAM_USAGE, name,
+             "it counts what torch runs, and an ONNX file has operators of its own; count by %s",
+             lmi_buf_text(&others));
+    lmi_buf_free(&others);
+    return NULL;
 }
 
 const lmi_convention *lmi_convention_named(const char *name, lam_error *e) {

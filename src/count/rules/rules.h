@@ -103,7 +103,9 @@ const lmi_limit *lmi_limit_at(int32_t i); /* NULL past the last one */
 const lmi_convention *lmi_convention_at(int32_t i); /* NULL out of range */
 /* NULL: there is none of that name; LAM_USAGE lists them. */
 const lmi_convention *lmi_convention_named(const char *name, lam_error *e);
-/* The same for a model; NULL name: the one of lam_convention_of. */
+/* False: the model is an ONNX file's, and the tool takes what it does not know, which is all of it, as 0. */
+bool lmi_convention_counts(const lmi_convention *c, const lam_model *m);
+/* The same for a model, which it has to count; NULL name: the one of lam_convention_of. */
 const lmi_convention *lmi_convention_for(const lam_model *m, const char *name, lam_error *e);
 /* See lam_convention_unfused. */
 bool lmi_unfused(const lmi_convention *c);

@@ -60,6 +60,18 @@ static void what_is_no_file_is_no_live_model(void **state) {
     ERR_HAS("cmd_saved.link: it can't be read: No such file");
     assert_int_equal(lamina("show cmd_saved"), 3);
     ERR_HAS("cmd_saved: the folder has 2 model files, and no index of them; name one, as cmd_saved/1.json");
+    static const char *const folders[] = {"cmd_saved", "why cmd_saved x", "diff cmd_saved m:step",
+                                          "diff cmd_saved cmd_saved --weights"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        assert_int_equal(lamina(folders[i]), 3);
+        ERR_HAS("cmd_saved: the folder has 2 model files, and no index of them");
+    }
+    assert_int_equal(lamina("show cmd_saved/1.json/more"), 3);
+    ERR_HAS("cmd_saved/1.json/more: it can't be read: Not a directory");
+    assert_int_equal(lamina("compare " LAMINA_TEST_DATA "/files/state.pt"), 2);
+    ERR_HAS("it has no operators, and `lamina compare` counts these");
+    assert_int_equal(lamina("merge " LAMINA_TEST_DATA "/files/state.pt -o run"), 2);
+    ERR_HAS("state.pt: it is no recording, and these are merged");
     assert_int_equal(fake_lives, 0);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) remove(names[i]);
 }

@@ -428,6 +428,19 @@ static void a_folder_is_its_one_model(void **state) {
     save_safetensors("several/a.st", "a.weight F32 1 4");
     refused("several", LAM_UNSUPPORTED, "2 model files");
     assert_non_null(strstr(last.text, "several/a.st"));
+    mkdir("closed", 0777);
+    mkdir("closed/folder", 0777);
+    unlink("closed/b"); /* of an earlier run */
+    unlink("closed/a");
+    assert_int_equal(symlink("b", "closed/b"), 0);
+    assert_int_equal(symlink("a", "closed/a"), 0);
+    save_words("closed/notes.txt", "Dear Sir or Madam");
+    assert_null(lam_read_format("closed"));
+    refused("closed", LAM_IO, "it can't be read: ");
+    assert_string_equal(last.where, "closed/a");
+    save_safetensors("closed/c.st", "a.weight F32 1 4");
+    lam_model_free(opened("closed"));
+    unlink("closed/c.st");
     refused("no/such/file", LAM_IO, "No such file");
     assert_int_equal(mkfifo("pipe", 0600), 0);
     refused("pipe", LAM_IO, "not a file");
