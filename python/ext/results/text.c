@@ -129,10 +129,10 @@ PyMethodDef lmx_text_methods[] = {
     {"compiling", lmx_compiling, METH_O,
      PyDoc_STR(
          "compiling($module, works, /)\n--\n\nTells that torch's compiler begins to work on this thread, "
-         "or has ended. Meanwhile it meets nothing of lamina's, and nothing that it runs is recorded.")},
+         "or has ended. While it works it sees nothing of lamina's, and nothing that it runs is recorded.")},
     {"aside", lmx_aside, METH_O,
      PyDoc_STR("aside($module, works, /)\n--\n\nTells that inspect begins to run a model on this thread, or "
-               "has ended: meanwhile no call is a step of a recording.")},
+               "has ended. While it runs, no call is a step of a recording.")},
     {"compiler_used", lmx_compiler_was_used, METH_NOARGS,
      PyDoc_STR(
          "compiler_used($module, /)\n--\n\nReturns True if this process gave code to torch's compiler, or "

@@ -229,7 +229,7 @@ const char *lmi_format(lmi_cli *c, const char *operand);
 bool lmi_is_run(const char *operand);
 /* Says why an operand is no run's folder. */
 void lmi_say_no_run(lmi_cli *c, const char *operand);
-/* True, after an error, for a folder that has models, but none that it stands for, or that can't be read. */
+/* True, after an error, for a folder that has several models, or pieces of one, or that can't be read. */
 bool lmi_is_refused(lmi_cli *c, const char *folder);
 /* True, after an error, for a folder that is neither a run's nor a model's. */
 bool lmi_is_no_run(lmi_cli *c, const char *operand);

@@ -101,7 +101,7 @@ static lam_status find_values(lmi_pt2 *p, const char *folder, uint32_t at, lmi_s
     lmi_buf_free(&name);
     if (s == LAM_OK && !entry) x->unread = "the file does not have them";
     if (lmi_json_is(&p->j, lmi_json_get(&p->j, at, "use_pickle")) == LMI_JSON_TRUE)
-        x->unread = "they are in a pickle of their own";
+        x->unread = "they are in a separate pickle";
     if (s != LAM_OK || x->unread) return s;
     LAM_TRY(lmi_zip_place(&p->zip, entry, begin, &found, p->e));
     if (!found) x->unread = LMI_PACKED_STORAGE;
