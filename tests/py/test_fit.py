@@ -163,6 +163,67 @@ def test_the_peaks_are_those_that_the_allocator_counts(name):
     assert abs(fit.step.bytes - step) <= max(0.05 * (step - base), 2048)
 
 
+class Segments(nn.Module):
+    """Checkpoints one in another, with their layers' random numbers."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self.first, self.last = nn.Linear(32, 32), nn.Linear(32, 32)
+        self.parts = nn.ModuleList(
+            nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Dropout(0.5), nn.Linear(64, 32)) for _ in range(3)
+        )
+        self.options = options
+
+    def once(self, run, x):
+        return torch.utils.checkpoint.checkpoint(run, x, **self.options)
+
+    def forward(self, x):
+        x = self.first(x)
+        for part in self.parts:
+            x = self.once(part, x)
+        return self.once(lambda y: torch.tanh(self.once(self.last, y.relu())), x)
+
+
+class Draws(nn.Module):
+    """Draws numbers of its own, as torch.random.fork_rng and torch.get_rng_state let it."""
+
+    def __init__(self):
+        super().__init__()
+        self.part = nn.Linear(32, 32)
+
+    def forward(self, x):
+        with torch.random.fork_rng():
+            torch.manual_seed(1)
+            x = self.part(x) + torch.rand(32)
+        state = torch.get_rng_state()
+        y = F.dropout(self.part(x), 0.5)
+        torch.set_rng_state(state)
+        return y
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Segments(use_reentrant=False),
+        lambda: Segments(use_reentrant=False, preserve_rng_state=False),
+        lambda: Segments(use_reentrant=True),
+        lambda: Segments(use_reentrant=True, preserve_rng_state=False),
+        Draws,
+    ],
+    ids=["not reentrant", "not reentrant, no states", "reentrant", "reentrant, no states", "draws"],
+)
+def test_the_states_of_random_numbers_that_checkpoints_keep_take_memory(make):
+    model, x = make(), torch.randn(16, 32)
+    before, own = torch.get_rng_state(), torch.get_rng_state
+    fit = lamina.fit(model, x, optimizer="sgd")
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.get_rng_state is own
+    base = allocated.held(model, (x,), {})
+    assert fit.forward.bytes == allocated.forward_peak(model, (x,), {}) + base
+    sgd = torch.optim.SGD(model.parameters(), lr=1e-3)
+    assert fit.step.bytes == allocated.step_peak(model, (x,), {}, sgd) + base
+
+
 def test_parts_and_rows_add_up():
     model, x = case("trunk")
     fit = lamina.fit(model, x)

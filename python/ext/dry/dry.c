@@ -524,16 +524,6 @@ static PyObject *dry_fake_of(PyObject *self, PyObject *tensor) {
     return lmx_kind_of(d->st, tensor) == LMX_PLAIN ? lmx_fake_of(d, tensor) : (Py_INCREF(tensor), tensor);
 }
 
-/* A new tensor of the same sizes, strides and type. */
-static PyObject *dry_like(PyObject *self, PyObject *tensor) {
-    lmx_dry *d = self_of(self);
-    lmx_plain p;
-    if (!PyObject_TypeCheck(tensor, d->st->torch.tensor))
-        return PyErr_Format(PyExc_TypeError, "like takes a tensor, not %R", tensor);
-    if (lmx_plain_of(d, tensor, &p)) return lmx_fake(d, d->fake, &p, false);
-    return lmx_fail(d->st, LAM_UNSUPPORTED, NULL, "a tensor without a plain layout came out");
-}
-
 static int dry_traverse(PyObject *self, visitproc visit, void *arg) {
     lmx_dry *d = self_of(self);
     Py_VISIT(Py_TYPE(self));
@@ -662,7 +652,10 @@ static PyMethodDef dry_methods[] = {
     {"known", dry_with, METH_O,
      PyDoc_STR(
          "known($self, tensor, /)\n--\n\nReturns a fake tensor that knows the values of this real one.")},
-    {"like", dry_like, METH_O,
+    {"beside", lmx_dry_beside, METH_O,
+     PyDoc_STR("beside($self, tensor, /)\n--\n\nReturns a new fake tensor with the layout of this one, whose "
+               "memory no operator takes.")},
+    {"like", lmx_dry_like, METH_O,
      PyDoc_STR("like($self, tensor, /)\n--\n\nReturns a new fake tensor with the layout of this one.")},
     {NULL, NULL, 0, NULL},
 };

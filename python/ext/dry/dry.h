@@ -98,6 +98,9 @@ PyObject *lmx_dry_belongs(PyObject *self, PyObject *args);
 PyObject *lmx_dry_step(PyObject *self, PyObject *args);
 PyObject *lmx_dry_done(PyObject *self, PyObject *unused);
 PyObject *lmx_dry_more(PyObject *self, PyObject *why);
+/* Methods of the type that make new fake tensors (fakes.c). */
+PyObject *lmx_dry_like(PyObject *self, PyObject *tensor);
+PyObject *lmx_dry_beside(PyObject *self, PyObject *tensor);
 /* After a view was written to, torch's backward goes through the views of that memory in one operator, but
  * for tensor subclasses in the operators that made them: it makes those views again and drops them. Call
  * these for the target of an in-place operator, for each new view, and for each operator before it is

@@ -5,6 +5,7 @@
 #include "dry/dry.h"
 #include "modules/snapshot.h"
 #include "native/ledger.h"
+#include "observe/open_capture.h"
 #include "torch/tensor.h"
 
 #include <stdlib.h>
@@ -178,6 +179,30 @@ PyObject *lmx_fake_with(lmx_dry *d, PyObject *tensor) {
     else
         memset(own, 0, span(&p)); /* zeros that torch keeps without memory, for forward-mode gradients */
     return fake_over(d, d->known, &p, false, own, own);
+}
+
+/* A new tensor of the same sizes, strides and type. */
+PyObject *lmx_dry_like(PyObject *self, PyObject *tensor) {
+    lmx_dry *d = (lmx_dry *)self;
+    lmx_plain p;
+    if (!PyObject_TypeCheck(tensor, d->st->torch.tensor))
+        return PyErr_Format(PyExc_TypeError, "like takes a tensor, not %R", tensor);
+    if (lmx_plain_of(d, tensor, &p)) return lmx_fake(d, d->fake, &p, false);
+    return lmx_fail(d->st, LAM_UNSUPPORTED, NULL, "a tensor without a plain layout came out");
+}
+
+/* The same, beside the operators: torch took its memory after the last one, by none. */
+PyObject *lmx_dry_beside(PyObject *self, PyObject *tensor) {
+    const lmx_dry *d = (lmx_dry *)self;
+    lmx_ledger *l = lmx_ledger_of(d);
+    lmx_capture *c = (lmx_capture *)d->capture;
+    const bool paused = c && c->watched.paused;
+    if (c) c->watched.paused = true;
+    if (l) lmx_ledger_between(l, true);
+    PyObject *out = lmx_dry_like(self, tensor);
+    if (l) lmx_ledger_between(l, false);
+    if (c) c->watched.paused = paused;
+    return out;
 }
 
 PyObject *lmx_supposed(lmx_dry *d, PyObject *function, PyObject *out) {

@@ -18,7 +18,7 @@ struct lmx_ledger {
     size_t held; /* live tensors, plus one for the owner */
     bool open;
     bool lost; /* memory ran out */
-    bool outside, over;
+    bool outside, between, over;
     int32_t op, last; /* the running operator, and the last one */
     int64_t turn;     /* the number of operators that were answered */
     size_t first;     /* the first entry of the running operator */
@@ -85,6 +85,12 @@ void lmx_ledger_at(lmx_ledger *l, int32_t op, bool outside) {
     pthread_mutex_unlock(&l->lock);
 }
 
+void lmx_ledger_between(lmx_ledger *l, bool between) {
+    pthread_mutex_lock(&l->lock);
+    l->between = between;
+    pthread_mutex_unlock(&l->lock);
+}
+
 void lmx_ledger_over(lmx_ledger *l) {
     pthread_mutex_lock(&l->lock);
     l->over = true;
@@ -136,7 +142,8 @@ bool lmx_ledger_step(lmx_ledger *l, const char *name, int32_t op, bool decided) 
 static lam_lifetime taken(const lmx_ledger *l, int64_t bytes) {
     if (l->before != LAM_TAKEN_TENSOR) return (lam_lifetime){bytes, -1, -1, l->before, -1};
     lam_taken what = l->outside ? LAM_TAKEN_SEED : LAM_TAKEN_TENSOR;
-    return (lam_lifetime){bytes, l->op + l->outside, -1, what, -1}; /* outside: the next operator's */
+    const bool next = l->outside || l->between; /* the next operator's */
+    return (lam_lifetime){bytes, l->op + next, -1, what, -1};
 }
 
 void *lmx_ledger_take(lmx_ledger *l, const void *at, int64_t bytes, void *own) {

@@ -16,6 +16,8 @@ lmx_ledger *lmx_ledger_new(void); /* NULL: memory ran out */
 /* An operator is about to be answered: `op` is its index among those of its thread, -1 for none. `outside`:
  * new tensors are not the model's. */
 void lmx_ledger_at(lmx_ledger *l, int32_t op, bool outside);
+/* While `between`, what is taken is taken after the last operator, and there when the next one runs. */
+void lmx_ledger_between(lmx_ledger *l, bool between);
 /* The run is over: remaining tensors live until its end. */
 void lmx_ledger_over(lmx_ledger *l);
 /* Notes an allocation of `bytes` at `at`. The result is the context for lmx_ledger_drop(), which notes the

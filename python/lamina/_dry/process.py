@@ -82,6 +82,8 @@ def _instead() -> list[tuple[str, str, Callable[[Any], Any]]]:
         ("torch.utils._python_dispatch", "_push_mode", _pushes),
         ("torch.utils.dlpack", "to_dlpack", _exports),
         ("torch", "to_dlpack", _exports),
+        ("torch", "get_rng_state", _states),
+        ("torch.random", "get_rng_state", _states),
     ]
 
 
@@ -110,6 +112,20 @@ def _exports(own: Any) -> Any:
         return own(tensor, *args, **kwargs)
 
     return to_dlpack
+
+
+def _states(own: Any) -> Any:
+    """The state of a random number generator is a real tensor that no operator makes, so a fake one stands
+    for its memory for as long as it lives: checkpoints keep one each."""
+
+    def get_rng_state() -> Any:
+        state, run = own(), running()
+        if run is not None:
+            with run.torch._C._DisableTorchDispatch():
+                state.stand_in = run.core.beside(state)
+        return state
+
+    return get_rng_state
 
 
 def _callers() -> list[FrameType]:
