@@ -7,6 +7,7 @@ import copy
 import json
 import resource
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import nets
 import pytest
@@ -1055,6 +1056,63 @@ def test_in_inference_mode():
 def test_the_report_says_so():
     report = lamina.inspect(nn.Linear(4, 4), torch.rand(2, 4), dry=True)
     assert report.notes == ["a dry run: shapes were followed, nothing was computed and no time was measured"]
+
+
+def own_thread(part, x):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(part(x)))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def handed_over(part, x):
+    found = []
+
+    def work():
+        try:
+            found.append(part(x))
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    if isinstance(found[0], Exception):
+        raise found[0]
+    return found[0]
+
+
+def pool(part, x):
+    with ThreadPoolExecutor(2) as workers:
+        return sum(workers.map(part, [x, x]))
+
+
+def forgiven(part, x):
+    """The thread's exception is nobody's."""
+    thread = threading.Thread(target=part, args=(x,))
+    thread.start()
+    thread.join()
+    return part(x)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("run", [own_thread, handed_over, pool, forgiven])
+@pytest.mark.parametrize("dry", [lambda net, x: lamina.inspect(net, x, dry=True), lamina.fit])
+def test_work_on_other_threads_is_refused_in_a_sentence(dry, run):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return run(self.part, x)
+
+    net, x = Net(), torch.ones(2, 4)
+    with pytest.raises(NeedsValuesError, match=r"follow .*: it uses its tensors on another thread, and"):
+        dry(net, x)
+    assert lamina.inspect(net, x).params == 20  # a real run has the program's own result
+    assert lamina.inspect(net.part, x, dry=True).macs == 32
 
 
 def test_dry_takes_only_what_it_can():

@@ -89,6 +89,7 @@ QUERIES = {
     *("aten::is_non_overlapping_and_dense", "aten::size", "aten::stride", "aten::numel", "aten::sym_size"),
     *("aten::storage_offset", "aten::sym_stride", "aten::sym_numel", "aten::sym_storage_offset"),
 }
+LEFT = "uses its tensors on another thread"
 # These give a tensor other memory, which torch's own kernels can't for tensors without any.
 MOVED = ("aten::set_", "aten::resize_", "aten::resize_as_")
 # Of a test, the result that lets an optimizer go on: all values are finite, none is zero.
@@ -180,6 +181,7 @@ class _Run:
         self.known: Any
         self.fake, self.known = types()
         self.blocked: str | None = None
+        self.left = False  # another thread had the run's tensors, and needed more than their sizes
         self.unread: dict[Any, Any] = {}  # by a class of the program: that of its fake tensors
         self.shadows: dict[int, tuple[Any, Any]] = {}  # real tensors of the model's own code
         self.reads_aside = 0  # how many of the next numbers a real run does not read
@@ -626,7 +628,7 @@ def go_dry(
         set_running(before)
         forget_no_more()
         if dry.blocked is None:
-            dry.blocked = _cause(run.error)
+            dry.blocked = LEFT if dry.left else _cause(run.error)
         if dry.blocked is not None:
             run.error = _sentence(run, dry.subject, dry.blocked, follow=follow)
 

@@ -10,6 +10,7 @@ from typing import Any
 MOST_KNOWN = 65536  # the most values of a tensor that a dry run reads
 
 _thread = threading.local()
+_open: list[Any] = []  # the dry runs of all threads
 
 
 def running() -> Any:
@@ -20,7 +21,18 @@ def running() -> Any:
 def set_running(run: Any) -> Any:
     """Sets the dry run of this thread and returns the previous one."""
     before, _thread.run = running(), run
+    if before is not None:
+        _open.remove(before)
+    if run is not None:
+        _open.append(run)
     return before
+
+
+def elsewhere() -> Any:
+    """The dry run of another thread, if this thread has none: whose tensors it may have. None: there is none,
+    or there are several."""
+    runs = list(_open)
+    return runs[0] if running() is None and len(runs) == 1 else None
 
 
 def caller() -> Any:

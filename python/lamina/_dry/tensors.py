@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from .. import _lamina
 from .._base.errors import NeedsValuesError
-from .running import running
+from .running import elsewhere, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,10 +67,13 @@ def real(tensor: Any) -> Any:
 
 
 def refuse(what: str) -> NoReturn:
-    """Ends the run of this thread: the program ``what``. Without a run: the tensor outlived its own."""
-    run = running()
+    """Ends the run of this thread: the program ``what``. Without a run: the tensor outlived its own, or came
+    from the thread of a run, which can't be followed then, whatever becomes of this thread."""
+    run, other = running(), elsewhere()
     if run is not None:
         run.block(what)
+    if other is not None:
+        other.left = True
     raise NeedsValuesError(f"{ENDED}, and your code {what}")
 
 
