@@ -199,6 +199,56 @@ def test_attributes_the_forward_made_are_gone():
     assert not hasattr(net, "log")
 
 
+class Marks(nn.Module):
+    """Its forward leaves hooks and attributes at tensors."""
+
+    def __init__(self):
+        super().__init__()
+        self.part, self.plain = nn.Linear(4, 4), torch.ones(4)
+        self.register_buffer("scale", torch.ones(4))
+        self.part.weight.register_hook(lambda gradient: gradient)
+        self.part.weight.known = self.scale.known = "before"
+
+    def forward(self, x):
+        for tensor in (self.part.weight, self.part.bias, self.scale, self.plain, x):
+            tensor.known, tensor.new = "changed", x
+        x.requires_grad_().register_hook(lambda gradient: None)
+        for parameter in self.part.parameters():
+            parameter.register_hook(lambda gradient: None)
+            parameter.register_post_accumulate_grad_hook(lambda parameter: None)
+        return self.part(x) * self.scale + self.plain
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lamina.inspect,
+        lambda net, x: lamina.inspect(net, x, backward=True),
+        lambda net, x: lamina.inspect(net, x, time=True),
+        lambda net, x: lamina.inspect(net, x, dry=True),
+        lamina.fit,
+    ],
+    ids=["once", "backward", "time", "dry", "fit"],
+)
+def test_hooks_and_attributes_that_the_forward_gives_to_tensors_are_gone(run):
+    def marks():
+        tensors = [*net.parameters(), net.scale, net.plain, given]
+        return [
+            (dict(vars(t)), dict(t._backward_hooks or {}), dict(t._post_accumulate_grad_hooks or {}))
+            for t in tensors
+        ], given.requires_grad
+
+    net, given = Marks(), torch.ones(2, 4)
+    before = marks()
+    assert before[0][0][0] == {"known": "before"}
+    assert len(before[0][0][1]) == 1
+    for _ in range(2):
+        run(net, given)
+        assert marks() == before
+    net.part(torch.ones(2, 4)).sum().backward()
+    assert net.part.weight.grad is not None  # no hook of the runs has changed it
+
+
 def test_ten_thousand_deep():
     net = inner = nn.Sequential()
     for _ in range(10_000):

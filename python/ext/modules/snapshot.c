@@ -383,6 +383,8 @@ static int snapshot_traverse(PyObject *self, visitproc visit, void *arg) {
         Py_VISIT(k->tensor);
         Py_VISIT(k->clone);
         Py_VISIT(k->grad);
+        Py_VISIT(k->hooks[0]);
+        Py_VISIT(k->hooks[1]);
         Py_VISIT(k->data);
         Py_VISIT(k->type);
     }

@@ -32,6 +32,7 @@ typedef struct lmx_kept { /* a parameter, a buffer or a tensor held as a plain a
     PyObject *tensor, *name;
     PyObject *clone;    /* its values, if they are not in `bytes`; or NULL */
     PyObject *grad;     /* of a parameter; NULL otherwise */
+    PyObject *hooks[2]; /* the dicts of hooks that run with its gradient; NULL if it has none */
     PyObject *data;     /* a tensor with its shape and memory; or NULL */
     void *held;         /* the same from lmx_hold; or NULL */
     PyTypeObject *type; /* strong: a lazy layer's tensors change theirs */

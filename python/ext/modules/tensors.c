@@ -154,6 +154,26 @@ static bool keep_grad(lmx_state *st, lmx_kept *k) {
     return lmx_forgive();
 }
 
+/* The dict of its hooks of one kind: of those that get the gradient, or of those that run once it is there.
+ * NULL if it has none. False only for an exception that must reach the user. */
+static bool hooks_of(lmx_state *st, PyObject *tensor, int kind, PyObject **out) {
+    *out = PyObject_GetAttr(tensor, kind ? st->n__post_accumulate_grad_hooks : st->n__backward_hooks);
+    if (*out && !PyDict_Check(*out)) Py_CLEAR(*out);
+    return lmx_forgive();
+}
+
+/* Keeps its hooks, and for a tensor of the model its attributes: those of arguments are kept elsewhere. */
+static bool keep_dicts(lmx_snapshot *s, lmx_kept *k) {
+    PyObject *own = k->node >= 0 ? lmx_dict_of(k->tensor) : NULL;
+    bool ok = !own || !PyDict_Check(own) || lmx_container_keep(s, k->node, own, LMX_BOX_DICT);
+    Py_XDECREF(own);
+    for (int i = 0; ok && i < 2; i++) {
+        ok = hooks_of(s->st, k->tensor, i, &k->hooks[i]);
+        if (ok && k->hooks[i]) ok = lmx_container_keep(s, k->node, k->hooks[i], LMX_BOX_DICT);
+    }
+    return ok;
+}
+
 /* Keeps a gradient's values like those of any tensor. */
 static bool keep_grads_values(lmx_snapshot *s, const lmx_kept *k) {
     if (!k->grad || !lmx_is_tensor(s->st, k->grad)) return true;
@@ -175,7 +195,7 @@ static bool fill(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d, bool registe
         return false;
     }
     if (!version_of(s->st, k->tensor, &k->version)) return false;
-    return keep_flag(s->st, k) && (!registered || keep_grad(s->st, k));
+    return keep_flag(s->st, k) && (!registered || keep_grad(s->st, k)) && keep_dicts(s, k);
 }
 
 bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *tensor, bool registered,
@@ -217,6 +237,8 @@ void lmx_kept_free(lmx_kept *k, const lmx_torch *t) {
     Py_CLEAR(k->name);
     Py_CLEAR(k->clone);
     Py_CLEAR(k->grad);
+    Py_CLEAR(k->hooks[0]);
+    Py_CLEAR(k->hooks[1]);
     Py_CLEAR(k->data);
     Py_CLEAR(k->type);
 }
@@ -271,11 +293,23 @@ static bool has_moved(lmx_state *st, const lmx_kept *k, const lmx_tensor *d) {
     return n > 0 && memcmp(d->sizes, k->sizes, sizeof *k->sizes * (size_t)n) != 0;
 }
 
+/* True if it has the dicts of hooks that it had. What is in them is compared like any container. */
+static bool has_its_hooks(lmx_snapshot *s, const lmx_kept *k) {
+    bool same = true;
+    for (int i = 0; same && i < 2; i++) {
+        PyObject *now;
+        same = hooks_of(s->st, k->tensor, i, &now) && now == k->hooks[i];
+        Py_XDECREF(now);
+    }
+    return same;
+}
+
 /* True if there is certainly nothing to restore. */
 static bool is_untouched(lmx_snapshot *s, const lmx_kept *k, const lmx_tensor *d) {
     int64_t version = -1;
     if (k->grad && (k->grad != Py_None || !lmx_has_no_grad(s->st, k->tensor))) return false;
     if (k->clone || k->data) return false;
+    if (k->requires_grad && !has_its_hooks(s, k)) return false; /* only such a tensor takes hooks */
     const char *now = (const char *)(uintptr_t)d->storage;
     if (k->n_bytes && memcmp(now, k->bytes, k->n_bytes) != 0) return false;
     if (k->written || (k->sampled && sample_of(k, now) != k->sample)) return false;
@@ -431,4 +465,19 @@ static bool restore_grad(lmx_snapshot *s, const lmx_kept *k) {
     return ok || lmx_problem(s, k->node, k->name, changed);
 }
 
-bool lmx_tensor_restore(lmx_snapshot *s, lmx_kept *k) { return restore_values(s, k) && restore_grad(s, k); }
+static bool restore_hooks(lmx_snapshot *s, const lmx_kept *k) {
+    bool ok = true;
+    for (int i = 0; ok && i < 2; i++) {
+        PyObject *now, *was = k->hooks[i] ? k->hooks[i] : Py_None;
+        PyObject *name = i ? s->st->n__post_accumulate_grad_hooks : s->st->n__backward_hooks;
+        if (!hooks_of(s->st, k->tensor, i, &now)) return false;
+        if (now != k->hooks[i] && PyObject_SetAttr(k->tensor, name, was) != 0)
+            ok = lmx_problem(s, k->node, k->name, "had its hooks changed and could not be restored");
+        Py_XDECREF(now);
+    }
+    return ok;
+}
+
+bool lmx_tensor_restore(lmx_snapshot *s, lmx_kept *k) {
+    return restore_values(s, k) && restore_grad(s, k) && restore_hooks(s, k);
+}
