@@ -129,6 +129,41 @@ def test_memory_and_times_are_shown_if_the_file_has_them(tmp_path, net):
     assert saved(tmp_path / "timed", timed).to_csv() == timed.to_csv()
 
 
+class Uncalled(nn.Module):
+    """Layers in lists whose tensors the model uses itself, some of them tied to those of layers it calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleList([nn.ParameterList([torch.ones(4)]), nn.Linear(4, 4)])
+        self.tables, self.head = nn.ModuleList([nn.Embedding(4, 4)]), nn.Linear(4, 4)
+        self.head.weight = self.tables[0].weight
+
+    def forward(self, x):
+        return self.head(x * self.parts[0][0] @ self.parts[1].weight)
+
+
+def test_memory_of_layers_without_a_row_is_shown_in_the_row_above(tmp_path):
+    model = Uncalled()
+    report = lamina.inspect(model, torch.ones(2, 4), memory=True)
+    assert [row.path for row in report.rows] == ["", "parts", "tables", "head"]
+    told = {each["path"]: each["held"] for each in json.loads(report.to_json())["memory"]["places"]}
+    assert told["parts.1"]["parameters"] == 4 * 20
+    back = saved(tmp_path, report)
+    assert below(str(back)) == below(str(report))
+    assert back.to_csv() == report.to_csv()
+    diff = report.diff(tmp_path / "net.json")
+    assert (diff.changed, diff.equal) == ([], 4)
+
+
+@pytest.mark.parametrize(("net", "kind"), [(nn.Linear(4, 8), nn.Linear), (nn.LSTM(4, 8), nn.LSTM)])
+def test_packed_weights_come_back_with_their_memory(tmp_path, net, kind):
+    quantize = pytest.importorskip("torch.ao.quantization").quantize_dynamic
+    report = lamina.inspect(quantize(nn.Sequential(net), {kind}), torch.ones(3, 2, 4), memory=True)
+    back = saved(tmp_path, report)
+    assert back.params == sum(p.numel() for p in net.parameters())
+    assert below(str(back)) == below(str(report))
+
+
 def test_a_step_is_shown_as_it_was(tmp_path, net):
     with lamina.capture(net) as capture:
         net(torch.rand(1, 3, 8, 8)).sum().backward()

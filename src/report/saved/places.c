@@ -86,14 +86,22 @@ static lam_status grow_by(growing *g, uint32_t list, int32_t *of) {
     return LAM_OK;
 }
 
-/* Adds the places that modules were at first, which may have no row. */
-static lam_status grow_by_ties(growing *g) {
+/* Adds the place whose path stands under `name` in the value at a position, if there is one. */
+static lam_status grow_by_name(growing *g, uint32_t from, const char *name) {
+    const char *path = lmi_json_as_text(&g->s->j, lmi_json_get(&g->s->j, from, name));
+    int32_t unused;
+    return path ? find_node(g, path, from, &unused) : LAM_OK;
+}
+
+/* Adds the places that may have no row: those that modules were at first, those that own a tensor of another,
+ * and those that held memory. */
+static lam_status grow_by_others(growing *g) {
     const lmi_json *j = &g->s->j;
     LMI_JSON_EACH(j, g->s->rows, i) {
-        const char *path = lmi_json_as_text(j, lmi_json_get(j, i, "same_module"));
-        int32_t unused;
-        if (path) LAM_TRY(find_node(g, path, i, &unused));
+        LAM_TRY(grow_by_name(g, i, "same_module"));
+        LMI_JSON_EACH(j, lmi_json_get(j, i, "tied"), k) LAM_TRY(grow_by_name(g, k, "owner"));
     }
+    LMI_JSON_EACH(j, lmi_saved_top(g->s, "memory.places"), i) LAM_TRY(grow_by_name(g, i, "path"));
     return LAM_OK;
 }
 
@@ -126,7 +134,7 @@ static lam_status grow(growing *g) {
     LAM_TRY(add_node(g, -1, "", "", 0, &root));
     LAM_TRY(grow_by(g, lmi_saved_top(s, "tree"), NULL));
     LAM_TRY(grow_by(g, s->rows, s->row_place));
-    LAM_TRY(grow_by_ties(g));
+    LAM_TRY(grow_by_others(g));
     lmi_map_init(&known);
     lmi_buf_init(&key);
     lam_status status = check_repeated(s, &known, &key, &g->arena);
