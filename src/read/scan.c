@@ -214,7 +214,7 @@ static int by_kind(const void *a, const void *b) {
 }
 
 lam_status lam_scan_new(lam_scan **out, const char *file, lam_error *e) {
-    lmi_bytes of;
+    lmi_bytes of = {.fd = -1};
     *out = NULL;
     LAM_TRY(lmi_bytes_open(&of, file, e));
     lam_scan *s = calloc(1, sizeof *s);

@@ -88,7 +88,7 @@ static lam_status too_many(const lmi_cursor *c, const lmi_field *f, size_t most,
 
 lam_status lmi_wire_ints(lmi_cursor *c, const lmi_field *f, lmi_vec *out, size_t most, const char *what,
                          lam_error *e) {
-    uint64_t n;
+    uint64_t n = 0;
     if (f->type == LMI_WIRE_VARINT) {
         const int64_t one = (int64_t)f->value;
         return out->n < most ? lmi_vec_put(out, &one, e) : too_many(c, f, most, what, e);

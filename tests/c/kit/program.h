@@ -180,7 +180,8 @@ static void put_modules(lmi_buf *b, const char *names) {
     }
 }
 
-OOM_UNUSED static void save_program(const char *file, const program *p) {
+/* The JSON of a program. */
+OOM_UNUSED static lmi_buf program_made(const program *p) {
     const char *in = p->in ? p->in : "user_input:x", *out = p->out ? p->out : "user_output:y";
     lmi_buf b;
     lmi_buf_init(&b);
@@ -196,6 +197,11 @@ OOM_UNUSED static void save_program(const char *file, const program *p) {
     put_modules(&b, p->modules ? p->modules : "");
     lmi_putf(&b, "]},\"schema_version\":{\"major\":%d,\"minor\":1}%s}", p->schema ? p->schema : 8,
              p->rest ? p->rest : "");
+    return b;
+}
+
+OOM_UNUSED static void save_program(const char *file, const program *p) {
+    lmi_buf b = program_made(p);
     save_archive(file, "m/models/model.json", lmi_buf_text(&b));
     lmi_buf_free(&b);
 }

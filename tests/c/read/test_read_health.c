@@ -142,6 +142,29 @@ static void scales_of_blocks_are_looked_at(void **state) {
     lam_model_free(m);
 }
 
+/* A scale that is not finite makes NaN of a number that is 0, and Inf of the others. */
+static void scales_that_are_infinite_are_counted_by_their_values(void **state) {
+    (void)state;
+    lmi_buf b;
+    gguf_begin(&b, 3, 1, 0);
+    gguf_tensor(&b, "blk.0.up.weight", 32, 2, 8, 0);
+    gguf_data(&b, 32, 68);
+    char *row = b.s + b.n - 34;
+    row[1] = 0x7c;
+    row[2] = 1;
+    row[3] = -1;
+    row[4] = -2;
+    save_bytes("q.gguf", &b);
+    lmi_buf_free(&b);
+    lam_model *m = checked("q.gguf");
+    lam_health *h = health_of(m);
+    says(h, 0,
+         "NaN first in blk.0.up (?), which has it in its weight: 29 NaN and 3 Inf of 64 elements, first at "
+         "[1, 0]");
+    lam_health_free(h);
+    lam_model_free(m);
+}
+
 /* The scales of a packed weight are a part of it. */
 static void parts_of_packed_weights_are_looked_at(void **state) {
     (void)state;
@@ -216,6 +239,7 @@ int main(void) {
         cmocka_unit_test(masks_are_no_finding),
         cmocka_unit_test(large_tensors_are_searched_in_pieces),
         cmocka_unit_test(scales_of_blocks_are_looked_at),
+        cmocka_unit_test(scales_that_are_infinite_are_counted_by_their_values),
         cmocka_unit_test(parts_of_packed_weights_are_looked_at),
         cmocka_unit_test(many_that_are_not_looked_at_are_named_up_to_a_length),
         cmocka_unit_test(work_can_be_stopped),

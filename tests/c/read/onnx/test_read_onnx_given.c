@@ -101,6 +101,9 @@ static void what_is_no_shape_is_refused(void **state) {
         {"x=x4", "a shape is sizes with x between them"},
         {"x=-5x4", "a shape is sizes with x between them"},
         {"x=+5x4", "a shape is sizes with x between them"},
+        {"x=-0x4", "a shape is sizes with x between them"},
+        {"x=5x4:bfloat16=1", "values can be given of whole numbers, float32, float64 and bool"},
+        {"x=9223372036854775807x4:float32=1", "there are fewer values than the shape has elements"},
         {"x=5,4", "a shape is sizes with x between them"},
         {"x=5x4x", "a shape ends in a size"},
         {"x="
@@ -239,6 +242,61 @@ static void read_filled(void *input, bool *ok) {
     lam_model_free(m);
 }
 
+static void read_sized(void *name, bool *ok) {
+    const lam_read_size size = {name, 3};
+    const lam_read_options o = {.sizes = &size, .n_sizes = 1, .growth = true};
+    lam_model *m = NULL;
+    lam_error e = {.at = -1};
+    *ok = oom_check(lam_read(&m, "sized.onnx", &o, &e), &e);
+    lam_model_free(m);
+}
+
+/* An input that an initialiser gives a value leaves no size open, and a name as long as an input's is
+ * another. */
+static void sizes_are_of_inputs_without_a_value(void **state) {
+    (void)state;
+    lmi_buf g = begun();
+    put_node(&g, "MatMul x,w y -");
+    put_stated(&g, 11, "w 4,2");
+    put_tensor(&g, 5, "w 1 4,2 32");
+    put_stated(&g, 11, "x ?,4");
+    save_graph("sized.onnx", &g);
+    assert_int_equal(macs_with("sized.onnx", NULL, "batch", 7), 7 * 4 * 2);
+    assert_int_equal(macs_with("sized.onnx", NULL, "x.0", 7), 7 * 4 * 2);
+    refused_with("sized.onnx", NULL, "z.0", "the file leaves no size of this name open");
+    refused_with("sized.onnx", NULL, "w.0", "the file leaves no size of this name open");
+    oom_sweep_parts(read_sized, "x.0");
+    oom_sweep_parts(read_sized, "batch");
+}
+
+/* What is refused is refused with the same words, or for want of memory. */
+static void refusals_may_run_short_of_memory(void **state) {
+    (void)state;
+    static const char *const inputs[] = {"z=5x4", "x=5x3", "z=5x4:int64", "1x2,3"};
+    static const int kinds[] = {OOM_PIECES, OOM_PARTS};
+    save_rows("rows.onnx", "n,4");
+    for (size_t k = 0; k < 2; k++) {
+        for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+            bool injected = true;
+            oom_kind = kinds[k];
+            for (int64_t at = 0; injected; at++) {
+                const lam_read_options o = {.inputs = &inputs[i], .n_inputs = 1};
+                lam_model *m = NULL;
+                lam_error e = {.at = -1};
+                oom_arm(at, false);
+                const lam_status s = lam_read(&m, "rows.onnx", &o, &e);
+                injected = oom_injected;
+                oom_disarm();
+                assert_null(m);
+                if (s != (injected ? LAM_NOMEM : LAM_USAGE) && s != LAM_USAGE)
+                    fail_msg("%d: %s", (int)s, e.text);
+                assert_true(*e.text);
+            }
+        }
+    }
+    oom_kind = OOM_PIECES;
+}
+
 static void memory_may_run_out_anywhere(void **state) {
     (void)state;
     save_filled("filled.onnx", 7);
@@ -253,6 +311,8 @@ int main(void) {
         cmocka_unit_test(values_decide_shapes),
         cmocka_unit_test(values_that_make_no_shape_leave_it_unknown),
         cmocka_unit_test(growth_names_the_size),
+        cmocka_unit_test(sizes_are_of_inputs_without_a_value),
+        cmocka_unit_test(refusals_may_run_short_of_memory),
         cmocka_unit_test(memory_may_run_out_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
