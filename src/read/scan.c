@@ -129,7 +129,7 @@ static lam_status open_entry(lam_scan *s, const lmi_zip *z, const lmi_zip_entry 
 static lam_status scan_entry(lam_scan *s, const lmi_zip *z, const lmi_zip_entry *entry, const char *where,
                              int depth, lam_error *e) {
     char name[512], *all = NULL;
-    lmi_bytes part;
+    lmi_bytes part = {.fd = -1};
     lam_error why = {.at = -1};
     const bool named = ends_in(entry->name, ".pkl") || ends_in(entry->name, ".pickle");
     if (is_storage(z, entry) || entry->size == 0) return LAM_OK;
@@ -214,7 +214,7 @@ static int by_kind(const void *a, const void *b) {
 }
 
 lam_status lam_scan_new(lam_scan **out, const char *file, lam_error *e) {
-    lmi_bytes of = {.fd = -1};
+    lmi_bytes of;
     *out = NULL;
     LAM_TRY(lmi_bytes_open(&of, file, e));
     lam_scan *s = calloc(1, sizeof *s);

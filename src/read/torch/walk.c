@@ -200,7 +200,7 @@ static const char *name_of(const walking *w, const frame *f, int32_t key, char *
 static lam_status step(walking *w) {
     frame *f = lmi_vec_at(&w->stack, w->stack.n - 1);
     char number[24];
-    const char *path;
+    const char *path = "";
     const lmi_pickled_cell *key = lmi_pickled_cell_at(w->p, f->cell);
     const lmi_pickled_cell *item = f->pairs && key->next >= 0 ? lmi_pickled_cell_at(w->p, key->next) : key;
     const char *name = name_of(w, f, key->value, number, sizeof number);

@@ -22,7 +22,7 @@ lam_status lmi_piece_open_values(lmi_piece *p, const lmi_tensors *t, const lmi_s
     p->type = (lmi_stored_type){.name = x->type, .elements = 1, .bytes = sizeof(double)};
     p->type.dtype = lam_dtype_by_name("float64");
     LAM_TRY(lmi_unpack_open(&p->unpack, t, x, e));
-    p->bytes = malloc((size_t)(p->n < LMI_PIECE_ELEMENTS ? p->n : LMI_PIECE_ELEMENTS) * sizeof(double));
+    p->bytes = malloc(lmi_piece_bytes(p, p->n < LMI_PIECE_ELEMENTS ? p->n : LMI_PIECE_ELEMENTS));
     return p->bytes ? LAM_OK : lmi_nomem(e);
 }
 
