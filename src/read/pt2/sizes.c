@@ -431,7 +431,7 @@ lam_status lmi_pt2_open_sizes(lmi_pt2 *p, lam_model *m) {
     const size_t fits = MOST_TEXT / (p->n_text | 1);
     const uint32_t values = lmi_json_get(&p->j, p->graph, "tensor_values");
     const int64_t batch = find_symbol(p, "batch");
-    int64_t seen[MOST_SIZES];
+    int64_t seen[MOST_SIZES] = {0};
     int32_t n_inputs = 0;
     if (p->decided) return LAM_OK; /* what runs at other sizes is other work */
     LMI_JSON_EACH(&p->j, inputs_of(p), spec) {

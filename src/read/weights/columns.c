@@ -29,7 +29,7 @@ typedef struct by_columns {
 
 /* True for a matrix of the file, or, with columns 0, a list of these sizes, which lies in it row by row. */
 static bool is_matrix(const lmi_stored_tensor *x, int64_t rows, int64_t columns) {
-    if (!lmi_part_is_plain(x) || x->raw.ndim != 1 + (columns > 0)) return false;
+    if (!x || !lmi_part_is_plain(x) || x->raw.ndim != 1 + (columns > 0)) return false;
     return x->raw.sizes[0] == rows && (columns == 0 || x->raw.sizes[1] == columns);
 }
 
