@@ -221,11 +221,22 @@ static void sums_that_are_too_large(void **state) {
         "\"b\", \"macs\": {\"value\": 9223372036854775807, \"state\": \"exact\"}}"));
 }
 
+/* Layers that were never called may share the row of the list that they are in. */
 static void memory_of_no_row(void **state) {
     (void)state;
-    refused(REPORT("\"rows\": [{\"path\": \"a\"}], \"memory\": {\"peak\": 9, \"places\": [{\"path\": \"b\", "
-                   "\"held\": {\"input\": 4}}]}"),
-            "is the path of no row");
+    static const char text[] =
+        REPORT("\"rows\": [{\"path\": \"a\"}], \"memory\": {\"peak\": 9, \"places\": [{\"path\": \"a.0.b\", "
+               "\"held\": {\"input\": 4}}, {\"path\": \"a.1\", \"held\": {\"input\": 3}}]}");
+    lam_error e = {0};
+    lmi_outline o;
+    put_file(text, sizeof text - 1);
+    assert_int_equal(lmi_saved_outline(&o, FILE_NAME, &with, &e), LAM_OK);
+    assert_int_equal(o.n, 2); /* the model and `a` */
+    assert_int_equal(o.held[1][LAM_HELD_INPUT], 7);
+    lmi_outline_free(&o);
+    refused(REPORT("\"rows\": [{\"path\": \"a\"}], \"memory\": {\"peak\": 9, \"places\": [{\"held\": "
+                   "{\"input\": 4}}]}"),
+            "has no path");
     refused(REPORT("\"rows\": [{\"path\": \"a\"}], \"memory\": {\"peak\": 9, \"peak_in\": \"a.b\"}"),
             "is the path of no row");
     refused(REPORT("\"rows\": [], \"memory\": {\"peak\": -9}, \"totals\": {\"macs\": {\"value\": -1, "
