@@ -153,6 +153,30 @@ def test_a_buffer_that_wraps_others():
     assert report.parameters["buffer_bytes"] == storages([net.w])
 
 
+@pytest.mark.parametrize(
+    ("make", "stored"),
+    [
+        (lambda: torch.rand(1, 16).expand(32, 16), 4 * 16),
+        (lambda: torch.rand(1).expand(32, 16), 4),
+        (lambda: torch.rand(32, 1).expand(32, 16), 4 * 32),
+        (lambda: torch.rand(40).as_strided((32, 4), (1, 2)), 4 * (31 + 2 * 3 + 1)),
+        (lambda: torch.rand(16, 32).t(), 4 * 16 * 32),
+        (lambda: torch.rand(32, 64)[:, ::4], 4 * 32 * 16),
+    ],
+    ids=["rows", "one number", "columns", "windows", "transposed", "every fourth"],
+)
+def test_elements_that_share_memory_are_stored_once(make, stored):
+    net = nn.Linear(1, 1, bias=False)
+    net.weight = nn.Parameter(make(), requires_grad=False)
+    net.register_buffer("table", make())
+    x = torch.rand(2, net.weight.shape[1])
+    totals = json.loads(lamina.inspect(net, x).to_json())["totals"]
+    assert totals["param_bytes"] == totals["buffer_bytes"] == {"value": stored, "state": "exact"}
+    logical = totals.get("logical_bytes", totals["param_bytes"])
+    assert logical["value"] == 4 * net.weight.numel() == 4 * totals["params"]["value"]
+    assert ("logical_bytes" in totals) == (logical["value"] != stored)
+
+
 def test_both_sizes_are_in_every_format(tmp_path):
     report = lamina.inspect(NETS["beside plain ones"](), X)
     stored, logical = 64 * 64 + 64 * 4 + 4 * 65 * 8, 4 * (64 * 64 + 65 * 8)

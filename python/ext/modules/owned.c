@@ -58,6 +58,19 @@ static int64_t storage_bytes(const describer *t, PyObject *tensor, lmx_kind kind
     return torch->shim.storage((char *)tensor + torch->offset, &bytes) || bytes < 0 ? 0 : bytes;
 }
 
+/* The bytes in which a tensor is stored that has fewer elements in memory than its shape says, as an expanded
+ * one; -1: as many as its shape says, or unknown. */
+static int64_t fewer_bytes(const describer *t, PyObject *tensor, const lmx_tensor *d, int64_t storage) {
+    const lmx_torch *torch = &t->st->torch;
+    int64_t *strides = NULL, whole = lam_dtype_bits(d->dtype) / 8;
+    if (storage <= 0 || whole <= 0 || !torch->shim.strides) return -1;
+    for (int32_t i = 0; i < d->ndim; i++)
+        if (__builtin_mul_overflow(whole, d->sizes[i], &whole)) return -1;
+    if (torch->shim.strides((char *)tensor + torch->offset, &strides)) return -1;
+    const int64_t span = lmx_span(d->dtype, d->ndim, d->sizes, strides);
+    return span < whole ? span : -1;
+}
+
 static bool push_tensor(describer *t, PyObject *tensor, int32_t *index) {
     lmx_tensor d;
     lmx_kind kind = lmx_kind_of(t->st, tensor);
@@ -74,6 +87,7 @@ static bool push_tensor(describer *t, PyObject *tensor, int32_t *index) {
                             .storage = d.memory,
                             .object = d.object,
                             .storage_bytes = storage_bytes(t, tensor, kind, &d)};
+    info.bytes = fewer_bytes(t, tensor, &d, info.storage_bytes);
     bool sparse = false;
     lmx_sparse kept;
     if (!d.storage && !lmx_sparse_read(tensor, &kept, &sparse)) return false;
