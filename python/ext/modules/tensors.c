@@ -162,12 +162,16 @@ static bool hooks_of(lmx_state *st, PyObject *tensor, int kind, PyObject **out) 
     return lmx_forgive();
 }
 
+/* True if it may have hooks: none can be given to a tensor that wants no gradient. Of arguments a forward may
+ * change that. */
+static bool may_have_hooks(const lmx_kept *k) { return k->requires_grad || k->node < 0; }
+
 /* Keeps its hooks, and for a tensor of the model its attributes: those of arguments are kept elsewhere. */
 static bool keep_dicts(lmx_snapshot *s, lmx_kept *k) {
     PyObject *own = k->node >= 0 ? lmx_dict_of(k->tensor) : NULL;
     bool ok = !own || !PyDict_Check(own) || lmx_container_keep(s, k->node, own, LMX_BOX_DICT);
     Py_XDECREF(own);
-    for (int i = 0; ok && i < 2; i++) {
+    for (int i = 0; ok && i < 2 && may_have_hooks(k); i++) {
         ok = hooks_of(s->st, k->tensor, i, &k->hooks[i]);
         if (ok && k->hooks[i]) ok = lmx_container_keep(s, k->node, k->hooks[i], LMX_BOX_DICT);
     }
@@ -309,7 +313,7 @@ static bool is_untouched(lmx_snapshot *s, const lmx_kept *k, const lmx_tensor *d
     int64_t version = -1;
     if (k->grad && (k->grad != Py_None || !lmx_has_no_grad(s->st, k->tensor))) return false;
     if (k->clone || k->data) return false;
-    if (k->requires_grad && !has_its_hooks(s, k)) return false; /* only such a tensor takes hooks */
+    if (may_have_hooks(k) && !has_its_hooks(s, k)) return false;
     const char *now = (const char *)(uintptr_t)d->storage;
     if (k->n_bytes && memcmp(now, k->bytes, k->n_bytes) != 0) return false;
     if (k->written || (k->sampled && sample_of(k, now) != k->sample)) return false;
@@ -467,7 +471,7 @@ static bool restore_grad(lmx_snapshot *s, const lmx_kept *k) {
 
 static bool restore_hooks(lmx_snapshot *s, const lmx_kept *k) {
     bool ok = true;
-    for (int i = 0; ok && i < 2; i++) {
+    for (int i = 0; ok && i < 2 && may_have_hooks(k); i++) {
         PyObject *now, *was = k->hooks[i] ? k->hooks[i] : Py_None;
         PyObject *name = i ? s->st->n__post_accumulate_grad_hooks : s->st->n__backward_hooks;
         if (!hooks_of(s->st, k->tensor, i, &now)) return false;
