@@ -42,7 +42,10 @@ static void a_folder_has_other_files_too(void **state) {
     save_words("mixed/plain.pkl", "\x80\x02N.");
     save_words("mixed/report.json", "{\"a\":1}");
     unlink("mixed/one.st");
+    refused("mixed", LAM_IO, "it can't be read: No such file or directory");
+    unlink("mixed/nowhere");
     refused("mixed", LAM_FAILED, "the folder has no model file that lamina reads");
+    assert_int_equal(symlink("no-such-file", "mixed/nowhere"), 0);
     save_safetensors("mixed/one.st", "a.w F32 2 8");
     lam_model_free(opened("mixed"));
 }

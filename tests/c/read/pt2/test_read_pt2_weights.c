@@ -70,7 +70,7 @@ static void values_are_checked_where_they_are(void **state) {
          .sizes = "4,4",
          .bytes = 64,
          .pickle = true,
-         .why = "they are in a pickle of their own"},
+         .why = "they are in a separate pickle"},
         {.path = "weight_0", .sizes = "4,4", .bytes = 64, .deflated = true, .why = "compress"},
         {.path = "weight_0", .sizes = "4,4", .why = "the file does not have them"},
         {.path = NULL, .sizes = "4,4", .bytes = 64, .why = "the file does not have them"},
