@@ -126,7 +126,37 @@ def test_memory_and_times_are_shown_if_the_file_has_them(tmp_path, net):
     assert back.to_csv() == report.to_csv() and "memory_peak" in back.to_csv()
     assert str(back.plot("memory")) == str(report.plot("memory"))
     timed = lamina.inspect(net, torch.rand(1, 3, 8, 8), time=True)
-    assert saved(tmp_path / "timed", timed).to_csv() == timed.to_csv()
+    again = saved(tmp_path / "timed", timed)
+    assert again.to_csv() == timed.to_csv()
+    assert below(str(again)) == below(str(timed)) and ", the median" in str(timed)
+
+
+def test_times_of_all_runs_together_come_back(tmp_path, net):
+    with lamina.capture(net, time=True) as watch:
+        for _ in range(3):
+            net(torch.rand(1, 3, 8, 8))
+    report = watch.report()
+    assert below(str(saved(tmp_path, report))) == below(str(report)) and "3 runs together" in str(report)
+    older = json.loads(report.to_json())
+    del older["time"]["shown"]
+    (tmp_path / "older.json").write_text(json.dumps(older))
+    assert "medians of 3 runs" in str(lamina.Report.load(tmp_path / "older.json"))
+
+
+class Apart(nn.Module):
+    """A layer whose result has no gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.layer(x).detach()
+
+
+def test_that_no_backward_ran_comes_back(tmp_path):
+    report = lamina.inspect(Apart(), torch.rand(2, 4), backward=True)
+    assert below(str(saved(tmp_path, report))) == below(str(report)) and "none ran to its end" in str(report)
 
 
 class Uncalled(nn.Module):
@@ -258,6 +288,7 @@ HOSTILE = [
     (put(["provenance"], []), "provenance is no object"),
     (put(["provenance"], {"threads": 2}), r"provenance\.threads is no text"),
     (put(["unused"], [{"path": 3}]), r"unused\[0\]\.path is no text"),
+    (put(["time"], {"runs": 2, "shown": {"run": 2}}), r"time\.shown\.run is none of its runs"),
 ]
 
 

@@ -43,7 +43,10 @@ struct lam_times {
     int32_t shown; /* the shown run, whose whole time is the median; -1 none */
     lam_outlier *outliers;
     lam_op_time *op_times;
-    const lam_spread *given; /* of each part, in a report that was saved: it does not tell single runs */
+    /* Of each part, in a report that was saved: over all runs, and as rows show it (NULL: an older report
+     * does not tell that). It tells of no other single run. */
+    const lam_spread *given;
+    const int64_t *given_shown;
 };
 
 /* True for times that were read. */
@@ -59,10 +62,12 @@ int64_t lmi_device_total(const lam_times *t, int32_t event);
 /* After the walk: marks own times that are unknown because of other streams or a missing node's time. */
 void lmi_device_unknown(lam_times *t);
 
-/* Of costs with `slots`: the run that rows and parts show, the host's also if times are a device's; -1: they
- * show all runs together. */
+/* Of costs with `slots`, or of a saved report of such: the run that rows and parts show, the host's also if
+ * times are a device's; -1: they show all runs together. */
 int32_t lmi_shown_run(const lam_costs *c);
-/* A part of a time as rows show it: of all runs, or (costs with `slots`) of the shown run. */
+/* True for an older report that was saved: parts of a time are the medians of its runs. */
+bool lmi_times_are_medians(const lam_costs *c);
+/* A part of a time as rows show it: of the shown run, or of all runs together. */
 int64_t lmi_time_part(const lam_costs *c, const lam_times *t, lam_time_part part);
 
 /* The number of calls that are in some runs only; 0 if no repeated runs were timed. */

@@ -248,12 +248,19 @@ lam_status lmi_times_stats(lam_times *t, lam_error *e) {
 const lam_times *lam_costs_times(const lam_costs *c) { return c->times; }
 const lam_times *lam_costs_device_times(const lam_costs *c) { return c->device_times; }
 
-int32_t lmi_shown_run(const lam_costs *c) { return c->slots && c->times ? c->times->shown : -1; }
+int32_t lmi_shown_run(const lam_costs *c) {
+    return c->times && (c->slots || c->times->given) ? c->times->shown : -1;
+}
+
+bool lmi_times_are_medians(const lam_costs *c) {
+    return c->times && c->times->given && !c->times->given_shown;
+}
 
 int64_t lmi_time_part(const lam_costs *c, const lam_times *t, lam_time_part part) {
     int64_t sum = 0;
     if (!t || (unsigned)part >= LAM_N_TIME_PARTS || t->slots.n_runs == 0) return -1;
     if (c->slots) return lam_times_run(t, lmi_shown_run(c), part);
+    if (t->given_shown) return t->given_shown[part];
     if (t->given) return t->given[part].n > 0 ? t->given[part].median : -1;
     for (int32_t r = 0; r < t->slots.n_runs; r++) {
         if (t->parts[part][r] < 0) return -1;

@@ -138,6 +138,9 @@ lam_status lmi_saved_run(lmi_saved *s, lam_builder *b) {
     LAM_TRY(add_texts(s, b, lmi_saved_top(s, "notes"), lam_build_note));
     LAM_TRY(add_texts(s, b, lmi_saved_top(s, "made_up"), lam_build_input_origin));
     LAM_TRY(add_provenance(s, b));
+    if (lmi_json_equals(&s->j, lmi_saved_top(s, "provenance.backward"), "yes") &&
+        !lmi_saved_has(s, lmi_saved_top(s, "totals.backward")))
+        LAM_TRY(lam_build_no_backward(b, s->e));
     LAM_TRY(add_memory(s, b));
     LAM_TRY(add_looked(s, b));
     return LAM_OK;

@@ -51,15 +51,20 @@ static lam_status take_times(lmi_saved *s, uint32_t at, bool device, lam_times *
         [LAM_TIME_ENGINE] = "engine",   [LAM_TIME_OUTSIDE] = "outside",   [LAM_TIME_WHOLE] = "whole"};
     lam_times *t = lmi_saved_room(s, 1, sizeof *t);
     lam_spread *given = lmi_saved_room(s, LAM_N_TIME_PARTS, sizeof *given);
-    if (!t || !given) return lmi_nomem(s->e);
+    int64_t *shown = lmi_saved_room(s, LAM_N_TIME_PARTS, sizeof *shown);
+    const uint32_t run = lmi_saved_get(s, at, "shown");
+    if (!t || !given || !shown) return lmi_nomem(s->e);
     t->m = s->m;
     t->given = given;
-    t->shown = -1;
+    t->given_shown = lmi_saved_has(s, run) ? shown : NULL;
     t->of_event = lmi_saved_room(s, (uint64_t)s->m->n_events, sizeof *t->of_event);
     if (!t->of_event) return lmi_nomem(s->e);
     LAM_TRY(lmi_saved_small(s, lmi_saved_top(s, "time.runs"), &t->slots.n_runs));
+    LAM_TRY(lmi_saved_between(s, lmi_saved_get(s, run, "run"), -1, (int64_t)t->slots.n_runs - 1,
+                              "is none of its runs", &t->shown));
     for (int p = 0; p < LAM_N_TIME_PARTS; p++) {
         LAM_TRY(take_spread(s, lmi_saved_get(s, at, parts[p]), &given[p]));
+        LAM_TRY(lmi_saved_int(s, lmi_saved_get(s, run, parts[p]), &shown[p]));
         bool back = p != LAM_TIME_FORWARD && p != LAM_TIME_WHOLE && given[p].most > 0;
         t->back = t->back || back;
     }

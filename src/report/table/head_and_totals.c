@@ -314,7 +314,8 @@ static void tell_time_part(lmi_items *s, const lam_times *t, lam_time_part part,
     lam_spread spread;
     lmi_put(&s->text, title);
     lmi_put_time(&s->text, lmi_time_part(c, t, part));
-    if ((c->slots || c->model->given) && lam_times_n_runs(t) > 1 && lam_times_part(t, part, &spread)) {
+    if ((lmi_shown_run(c) >= 0 || lmi_times_are_medians(c)) && lam_times_n_runs(t) > 1 &&
+        lam_times_part(t, part, &spread)) {
         lmi_put(&s->text, s->j->o->ascii ? " +- " : " \u00b1 ");
         lmi_put_time(&s->text, spread.deviation);
     }
@@ -376,9 +377,9 @@ static void tell_times(lmi_items *s) {
     int32_t runs = lam_times_n_runs(t);
     tell_time_parts(s, t, "time", "autograd engine ");
     if (runs > 1) {
-        if (c->slots)
+        if (lmi_shown_run(c) >= 0)
             lmi_putf(&s->text, "run %d of %d, the median", (int)lmi_shown_run(c), (int)runs);
-        else if (c->model->given)
+        else if (lmi_times_are_medians(c))
             lmi_putf(&s->text, "medians of %d runs", (int)runs);
         else
             lmi_putf(&s->text, "%d runs together", (int)runs);

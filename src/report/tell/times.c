@@ -108,14 +108,27 @@ static void tell_outliers(lmi_teller *t, const lam_times *x) {
     tell_list_end(t);
 }
 
-static void tell_runs(lmi_teller *t, const lam_times *x) {
-    static const char *const parts[LAM_N_TIME_PARTS] = {"forward", "backward", "recompute",
-                                                        "engine",  "outside",  "whole"};
+static const char *const parts[LAM_N_TIME_PARTS] = {"forward", "backward", "recompute",
+                                                    "engine",  "outside",  "whole"};
+
+/* The times that rows show: of one run, or of all runs together. */
+static void tell_shown(lmi_teller *t, const lam_costs *c, const lam_times *x) {
+    if (lmi_times_are_medians(c)) return;
+    tell_object(t, "shown");
+    tell_known(t, "run", lmi_shown_run(c));
+    for (int p = 0; p < LAM_N_TIME_PARTS; p++) tell_known(t, parts[p], lmi_time_part(c, x, (lam_time_part)p));
+    tell_end(t);
+}
+
+static void tell_runs(lmi_teller *t, const lam_costs *c, const lam_times *x) {
     lam_spread s;
     for (int p = 0; p < LAM_N_TIME_PARTS; p++)
         tell_spread(t, parts[p], lam_times_part(x, (lam_time_part)p, &s), &s);
     tell_outliers(t, x);
-    if (t->brief) return;
+    if (t->brief) {
+        tell_shown(t, c, x);
+        return;
+    }
     tell_layers(t, x);
     tell_operators(t, x);
 }
@@ -129,11 +142,11 @@ void lmi_times_fields(lmi_teller *t, const char *name, const lam_costs *c) {
     tell_object(t, name);
     tell_int(t, "runs", lam_times_n_runs(host));
     if (t->brief) tell_truth(t, "same_run", !c->model->timed_by);
-    tell_runs(t, host);
+    tell_runs(t, c, host);
     if (device) {
         tell_object(t, "device");
         if (!t->brief) tell_int(t, "runs", lam_times_n_runs(device));
-        tell_runs(t, device);
+        tell_runs(t, c, device);
         tell_end(t);
     } else {
         tell_absent(t, "device");
