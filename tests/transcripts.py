@@ -72,7 +72,7 @@ def screen(**more: str) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "PYTHONHASHSEED": "0",
     }
-    return kept | defaults | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"} | more
+    return kept | warm.COMPILER | defaults | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"} | more
 
 
 def words_of(command: str) -> tuple[list[str], dict[str, str], int | None, str | None]:
@@ -100,9 +100,9 @@ def printed(command: str, folder: Path) -> str:
     if words[0] not in ("lamina", "python"):
         raise AssertionError(f"a transcript runs lamina, python and cat only, not {words[0]!r}")
     # torchvision imports the compiler, and dispatch tells of that.
-    vision = words[0] == "lamina" and "LAMINA_CAPTURE" not in settings
+    imports = warm.VISION if words[0] == "lamina" and "LAMINA_CAPTURE" not in settings else ()
     words[:1] = [] if words[0] == "python" else ["-m", "lamina"]
-    done = warm.python(*words, cwd=folder, env=screen(**settings), vision=vision)
+    done = warm.python(*words, cwd=folder, env=screen(**settings), imports=imports)
     out = done.stdout
     if target:
         (folder / target).write_text(out, "utf-8")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs `python ...` in a child process that has torch imported, which is most of what such a process takes.
 
-Each is a fork of a process that imported torch, with ``vision`` torchvision too, and nothing of lamina.
+Each is a fork of a process that imported torch, and the modules in ``imports``, and nothing of lamina.
 What a program gets is what Python gives one: arguments, folder, variables, path, ``__main__``, a fresh seed,
 signals; it ends with the code or signal that Python ends with (test_warm.py). It does not go through all
 objects of torch at its end, as Python does, which takes longer than most programs. Variables that are read
@@ -22,11 +22,20 @@ import sys
 import tempfile
 import types
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 LIMIT = 600.0  # seconds, after which what is still awaited never comes, however slow the machine is
 AT_START = ("PYTHON", "OMP_", "MKL_", "KMP_", "LANG", "LC_", "LD_", "TORCH_", "MALLOC_")
+SHIM = str(Path(__file__).resolve().with_name("shim"))  # has Python's sitecustomize
+VISION = ("torchvision.models",)
+# Torch's compiler starts no processes of its own, and does not compile and load one program for each kind of
+# vector instructions, to see whether they work: it uses none.
+COMPILER = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_VEC_ISA_OK": "0"}
 BY_CHILD = ("PYTHONWARNINGS", "PYTHONDONTWRITEBYTECODE")  # what Python reads at its start and a child does
 
 
@@ -42,15 +51,16 @@ class Parent:
         self.told, self.running, self.ended = b"", set[int](), dict[int, int]()
 
     @classmethod
-    def of(cls, env: dict[str, str], vision: bool) -> Parent:
+    def of(cls, env: dict[str, str], imports: Sequence[str]) -> Parent:
         given = {name: value for name, value in env.items() if name not in BY_CHILD}
-        # A child puts the other folders into its path.
-        common = [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path in SHARED]
-        given["PYTHONPATH"] = os.pathsep.join(common)
-        kept = sorted(item for item in given.items() if item[0].startswith(AT_START))
-        key = (*kept, ("torchvision", str(vision)))
+        # Python reads this folder at its start; a child puts all of them into its path.
+        given["PYTHONPATH"] = SHIM if SHIM in env.get("PYTHONPATH", "").split(os.pathsep) else ""
+        # Torch's compiler reads more when it is imported.
+        read = (*AT_START, "TORCH") if imports else AT_START
+        kept = sorted(item for item in given.items() if item[0].startswith(read))
+        key = (*kept, ("imports", " ".join(imports)))
         if key not in cls.ready:
-            cls.ready[key] = cls(given, ["torchvision"] if vision else [])
+            cls.ready[key] = cls(given, [*imports])
         return cls.ready[key]
 
     def line(self, seconds: float) -> list[int]:
@@ -113,13 +123,13 @@ class Running:
         words: list[str],
         cwd: Path | str | None,
         env: dict[str, str],
-        vision: bool = False,
+        imports: Sequence[str] = (),
         tty: str | None = None,
         out: Path | None = None,
     ) -> None:
         self.args, self._folder = words, tempfile.TemporaryDirectory()
         self._out, self._err = (Path(self._folder.name, name) for name in ("out", "err"))
-        self._parent = Parent.of(env, vision)
+        self._parent = Parent.of(env, imports)
         where = {"in": os.devnull, "out": str(self._out), "err": str(self._err)}
         if tty:
             where = {"in": tty, "out": str(out or tty), "err": tty}
@@ -146,10 +156,10 @@ class Running:
 
 
 def start(
-    *words: str | Path, cwd: Path | str | None = None, env: dict[str, str], vision: bool = False
+    *words: str | Path, cwd: Path | str | None = None, env: dict[str, str], imports: Sequence[str] = ()
 ) -> Running:
     """Starts `python WORDS` without a terminal or input, in this folder or another."""
-    return Running([str(word) for word in words], cwd, env, vision)
+    return Running([str(word) for word in words], cwd, env, imports)
 
 
 def python(
@@ -157,10 +167,10 @@ def python(
     cwd: Path | str | None = None,
     env: dict[str, str],
     check: bool = False,
-    vision: bool = False,
+    imports: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
     """What `python WORDS` prints and how it ends."""
-    done = start(*words, cwd=cwd, env=env, vision=vision).end()
+    done = start(*words, cwd=cwd, env=env, imports=imports).end()
     if check and done.returncode:
         raise subprocess.CalledProcessError(done.returncode, done.args, done.stdout, done.stderr)
     return done
@@ -177,13 +187,7 @@ def together(running: list[Running]) -> list[subprocess.CompletedProcess[str]]:
 
 def lamina(words: list[str], *, cwd: Path | str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """What `lamina WORDS` prints and how it ends; it has torchvision imported."""
-    return python("-m", "lamina", *words, cwd=cwd, env=env, vision=True)
-
-
-HERE = Path(__file__).resolve().parent
-# The folders of PYTHONPATH that more than one program has: the tests', and the one that lamina is in.
-SHARED = {str(HERE / name) for name in ("shim", "golden")}
-SHARED |= {str(Path(path).absolute()) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path}
+    return python("-m", "lamina", *words, cwd=cwd, env=env, imports=VISION)
 
 
 # -- the other side ------------------------------------------------------------------------------------------
@@ -194,9 +198,9 @@ def serve() -> None:
     child ended."""
     import torch  # noqa: F401
 
-    if "torchvision" in sys.argv:
+    for name in sys.argv[1:]:
         with suppress(ImportError):  # tests that need it skip
-            import torchvision.models  # noqa: F401
+            import_module(name)
     gc.collect()
     # Otherwise each search for garbage goes through all objects of torch. Triton, if it was imported, would
     # print that its frozen objects leak.

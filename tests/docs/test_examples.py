@@ -55,8 +55,8 @@ def test_transcripts(page: Path, tmp_path: Path) -> None:
 def test_python(page: Path, tmp_path: Path) -> None:
     program = "\n".join(text for _, text in blocks(page, "python"))
     (tmp_path / "example.py").write_text(program, "utf-8")
-    vision = "torchvision" in program
-    done = warm.python("example.py", cwd=tmp_path, env=transcripts.screen(), vision=vision)
+    imports = warm.VISION if "torchvision" in program else ()
+    done = warm.python("example.py", cwd=tmp_path, env=transcripts.screen(), imports=imports)
     if "built without SQLite" in done.stderr:
         pytest.skip("this lamina knows no recordings: it was built without SQLite")
     assert done.returncode == 0, done.stderr

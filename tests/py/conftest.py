@@ -41,7 +41,7 @@ from lamina._observe import support  # noqa: E402
 
 # Each processor runs tests; threads and processes that wait for work would take its time from them.
 torch.set_num_threads(1)
-os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+os.environ.update(warm.COMPILER)
 
 
 def pytest_configure(config):
@@ -176,7 +176,9 @@ def environment(**extra: str) -> dict[str, str]:
     left_out = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "CI", "BUILD_NUMBER")
     left_out += ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
     kept = {k: v for k, v in os.environ.items() if k not in left_out}
-    return {**kept, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths), **extra}
+    # As transcripts have them, so that both are forks of one process.
+    same = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+    return {**kept, **same, "PYTHONPATH": os.pathsep.join(paths), **extra}
 
 
 def wait_until(there: Callable[[], object]) -> None:

@@ -211,7 +211,7 @@ def test_texts_and_files(before, tmp_path, capsys):
 
 
 def command(*words, **env):
-    done = warm.python("-m", "lamina", "diff", *words, env=environment(**env), vision=True)
+    done = warm.python("-m", "lamina", "diff", *words, env=environment(**env), imports=warm.VISION)
     return done.returncode, done.stdout, done.stderr
 
 

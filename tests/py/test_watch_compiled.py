@@ -45,7 +45,9 @@ def run(way, folder):
     # Each way compiles graphs anew; what the C++ compiler made of them, which takes seconds, is kept.
     again = dict.fromkeys(("TORCHINDUCTOR_FX_GRAPH_CACHE", "TORCHINDUCTOR_AUTOGRAD_CACHE"), "0")
     env = environment(TORCHINDUCTOR_CACHE_DIR=str(folder / "code"), **again)
-    done = warm.python(*words, cwd=folder, env=env)
+    # Each imports the compiler first of all, but for `lamina run`, which comes before.
+    imports = () if way == "run" else ("torch._dynamo", "torch._inductor.compile_fx")
+    done = warm.python(*words, cwd=folder, env=env, imports=imports)
     assert done.returncode == 0, done.stderr
     told = {}
     for line in done.stdout.splitlines():
