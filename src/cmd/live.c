@@ -168,10 +168,17 @@ static lam_status load(lmi_cli *c, const lam_live *what, lam_model **m, lam_erro
         c->verb->name);
 }
 
+/* True for what is there and can't be a live model, which has a colon behind its file or module. */
+static bool is_path(const char *target) {
+    static const char source[] = ".py";
+    struct stat st;
+    const size_t n = strlen(target), k = sizeof source - 1;
+    return stat(target, &st) == 0 && (n < k || strcmp(target + n - k, source) != 0);
+}
+
 lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e) {
     *m = NULL;
-    if (c->confined || lmi_is_saved(what->target) || lmi_is_file(c, what->target) ||
-        lmi_is_folder(what->target))
+    if (c->confined || lmi_is_saved(what->target) || lmi_is_file(c, what->target) || is_path(what->target))
         return load(c, what, m, e);
     if (c->args.set[0])
         return lmi_fail(e, LAM_USAGE, what->target,

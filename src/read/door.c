@@ -18,6 +18,7 @@ enum { HEAD = 1 << 16 };
 
 static const char no_graph[] =
     "the file has weights and no graph: what a call of a layer computes, and its shapes, are not known";
+static const char no_tensors[] = "the file has no tensors, so it is no model, or one without weights";
 static const char no_program[] =
     "the program of the file is not read: its layers, their shapes and weights are not known";
 
@@ -109,6 +110,7 @@ lam_status lmi_add_weights(lmi_tensors *t, const lmi_bytes *of, lmi_format forma
     if (format == LMI_SAFETENSORS) return lmi_safetensors_read(t, of, e);
     for (int kind = LMI_TORCH_ZIP; kind <= LMI_TORCH_TAR; kind++)
         if (of_torch[kind] == format) return lmi_checkpoint_read(t, of, (lmi_torch_kind)kind, e);
+    if (format == LMI_NO_FORMAT) return lmi_no_format(of, e);
     return lmi_fail(e, LAM_FAILED, of->name, "it is no file of weights that an index can name");
 }
 
@@ -183,7 +185,8 @@ static lam_status read_weights(lam_model **out, const lmi_bytes *of, lmi_format 
     t.keep = o && o->health;
     lam_status s = add_all(&t, of, format, e);
     if (s == LAM_OK && o && o->health) s = lmi_weights_check(&t, o->watcher, e);
-    if (s == LAM_OK) s = lmi_tensors_model(&t, format == LMI_PTE ? no_program : no_graph, out, e);
+    const char *why = format == LMI_PTE ? no_program : lmi_tensors_n(&t) ? no_graph : no_tensors;
+    if (s == LAM_OK) s = lmi_tensors_model(&t, why, out, e);
     lmi_tensors_free(&t);
     return s;
 }
@@ -202,7 +205,8 @@ static lam_status read_tensors(lmi_tensors *t, const char *path, lam_error *e) {
     lam_status s = lmi_format_of(&file, &format, e);
     const bool others = format == LMI_ONNX || format == LMI_PT2 || format == LMI_PTE;
     if (s == LAM_OK && is_piece(path, format)) s = lmi_refuse_piece(path, e);
-    if (s == LAM_OK && (format == LMI_NO_FORMAT || format == LMI_REPORT || others))
+    if (s == LAM_OK && format == LMI_NO_FORMAT) s = lmi_no_format(&file, e);
+    if (s == LAM_OK && (format == LMI_REPORT || others))
         s = lmi_fail(
             e, LAM_UNSUPPORTED, path,
             "it is no file of weights: neither safetensors, GGUF, a checkpoint nor an index of them");
@@ -220,19 +224,6 @@ lam_status lmi_read_tensors(lmi_tensors *t, const char *path, lam_error *e) {
 }
 
 /* -- any file -------------------------------------------------------------------------------------------- */
-
-static lam_status no_format(const lmi_bytes *of, lam_error *e) {
-    char head[4];
-    if (lmi_bytes_read(of, 0, head, sizeof head, NULL) == LAM_OK && memcmp(head, "PK\3\4", sizeof head) == 0)
-        return lmi_fail(
-            e, LAM_UNSUPPORTED, of->name,
-            "it is a zip file, and neither a checkpoint nor an archive of torch.export: it has no data.pkl "
-            "and no program");
-    return lmi_fail(
-        e, LAM_FAILED, of->name,
-        "it is no model file that lamina reads: by its first bytes it is neither safetensors, GGUF, ONNX, a "
-        "checkpoint, an index of weights nor a saved report");
-}
 
 static lam_status read_file(lam_model **out, const char *path, const lam_read_options *o, lam_error *e) {
     lmi_bytes file;
@@ -257,7 +248,7 @@ static lam_status read_file(lam_model **out, const char *path, const lam_read_op
     else if (format == LMI_PT2)
         s = lmi_pt2_read(&file, o, NULL, out, e);
     else if (format == LMI_NO_FORMAT)
-        s = no_format(&file, e);
+        s = lmi_no_format(&file, e);
     else
         s = read_weights(out, &file, format, o, e);
     if (s == LAM_OK && o && o->growth && (s = lmi_read_others(*out, &file, format, o, e)) != LAM_OK) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * read: the model in a file, whatever its format. door.c: which format it is, and its reader. shards.c: files
- * that are beside another. changed.c: two files of weights. others.c: a file at other sizes. */
+ * that are beside another. changed.c: two files of weights. others.c: a file at other sizes. unread.c: what
+ * no reader takes. */
 #ifndef LMI_READ_H
 #define LMI_READ_H
 
@@ -31,9 +32,11 @@ lam_status lmi_read_others(lam_model *m, const lmi_bytes *of, lmi_format format,
 /* Adds the tensors of a file of weights to those of others. */
 lam_status lmi_add_weights(lmi_tensors *t, const lmi_bytes *of, lmi_format format, lam_error *e);
 
-/* Adds the tensors of all files of a model of weights, or of the one in a folder. LAM_UNSUPPORTED: the format
- * is none of weights. */
+/* Adds the tensors of all files of a model of weights, or of the one in a folder. LAM_UNSUPPORTED: it is of
+ * another format. LAM_FAILED: it is of none. */
 lam_status lmi_read_tensors(lmi_tensors *t, const char *path, lam_error *e);
+/* Says what a file of no format is, and what to give instead. */
+lam_status lmi_no_format(const lmi_bytes *of, lam_error *e);
 /* The path of a file beside another; NULL: memory ran out. */
 char *lmi_beside(const char *path, const char *name);
 /* Adds the tensors of all shards that an index names; *format is that of the last one. */

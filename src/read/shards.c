@@ -221,6 +221,57 @@ static lam_status look_through(held *h, const char *folder, DIR *dir, lam_error 
     return s == LAM_OK && errno ? unreadable(folder, e) : s;
 }
 
+/* The format that a folder with files of several stands for. */
+static lmi_format first_of(const held *h) {
+    static const lmi_format order[] = {LMI_INDEX,  LMI_SAFETENSORS, LMI_GGUF, LMI_CHECKPOINT, LMI_SCRIPT,
+                                       LMI_LEGACY, LMI_PT2,         LMI_ONNX, LMI_PTE};
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+        if (h->n[order[i]]) return order[i];
+    return LMI_NO_FORMAT;
+}
+
+/* True if a model's file can be read from the folder. */
+static lam_status look_below(const char *path, bool *has, lam_error *e) {
+    held h = {0};
+    DIR *dir = opendir(path);
+    *has = false;
+    if (!dir) return LAM_OK;
+    lam_status s = look_through(&h, path, dir, NULL);
+    *has = s == LAM_OK && !h.sharded && first_of(&h) != LMI_NO_FORMAT;
+    for (int i = 0; i < LMI_FOLDER; i++) free(h.name[i]);
+    closedir(dir);
+    return s == LAM_NOMEM ? lmi_nomem(e) : LAM_OK;
+}
+
+/* Takes a folder in the folder for *first, if it has a model and its name is before that of *first. */
+static lam_status take_below(const char *folder, const char *name, char **first, lam_error *e) {
+    bool has = false;
+    char *path = malloc(strlen(folder) + strlen(name) + 2);
+    if (!path) return lmi_nomem(e);
+    sprintf(path, "%s/%s", folder, name);
+    const bool before = lmi_is_folder(path) && (!*first || strcmp(path, *first) < 0);
+    lam_status s = before ? look_below(path, &has, e) : LAM_OK;
+    free(has ? *first : path);
+    if (has) *first = path;
+    return s;
+}
+
+static lam_status no_model(const char *folder, lam_error *e) {
+    static const char none[] = "the folder has no model file that lamina reads";
+    DIR *dir = e ? opendir(folder) : NULL; /* without a reason to give, nothing below is looked for */
+    char *below = NULL;
+    lam_status s = LAM_OK;
+    int n = 0;
+    for (struct dirent *at; s == LAM_OK && dir && n < MOST_FILES && (at = readdir(dir)) != NULL; n++)
+        if (at->d_name[0] != '.') s = take_below(folder, at->d_name, &below, e);
+    if (dir) closedir(dir);
+    if (s == LAM_OK)
+        s = below ? lmi_fail(e, LAM_UNSUPPORTED, folder, "%s, and %s has one; give that", none, below)
+                  : lmi_fail(e, LAM_FAILED, folder, "%s", none);
+    free(below);
+    return s;
+}
+
 static lam_status distributed(const char *path, const char *what, const char *folder, lam_error *e) {
     return lmi_fail(e, LAM_UNSUPPORTED, path,
                     "%s of torch.distributed.checkpoint, whose pieces are not read; "
@@ -245,22 +296,17 @@ lam_status lmi_refuse_piece(const char *path, lam_error *e) {
 }
 
 lam_status lmi_in_folder(const char *folder, char **out, lam_error *e) {
-    static const lmi_format order[] = {LMI_INDEX,  LMI_SAFETENSORS, LMI_GGUF, LMI_CHECKPOINT, LMI_SCRIPT,
-                                       LMI_LEGACY, LMI_PT2,         LMI_ONNX, LMI_PTE};
     held h = {0};
-    lmi_format found = LMI_NO_FORMAT;
     DIR *dir = opendir(folder);
     *out = NULL;
     if (!dir) return unreadable(folder, e);
     lam_status s = look_through(&h, folder, dir, e);
     closedir(dir);
-    for (size_t i = 0; i < sizeof order / sizeof *order && !found; i++)
-        if (h.n[order[i]]) found = order[i];
+    const lmi_format found = first_of(&h);
     if (s == LAM_OK && h.sharded) s = distributed(folder, "it is a checkpoint", folder, e);
     if (s == LAM_OK && !found && h.unread.status != LAM_OK)
         s = lmi_fail(e, LAM_IO, h.unread.where, "%s", h.unread.text);
-    if (s == LAM_OK && !found)
-        s = lmi_fail(e, LAM_FAILED, folder, "the folder has no model file that lamina reads");
+    if (s == LAM_OK && !found) s = no_model(folder, e);
     if (s == LAM_OK && h.n[found] > 1)
         s = lmi_fail(e, LAM_UNSUPPORTED, folder,
                      "the folder has %d model files, and no index of them; name one, as %s", (int)h.n[found],

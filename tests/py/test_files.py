@@ -8,6 +8,7 @@ import pickle
 import struct
 import subprocess
 import sys
+import warnings
 import zipfile
 
 import onnx
@@ -172,6 +173,59 @@ def test_a_sharded_checkpoint_of_torch_says_what_it_is(tmp_path, capsys, net):
             assert f"dcp_to_torch {tmp_path / folder} FILE" in str(refused.value)
             assert main(["diff", str(path), str(path), "--weights"]) == 3
             assert "a file of a checkpoint of torch.distributed" in capsys.readouterr().err
+
+
+def test_a_quantised_layer_that_was_saved_whole_has_its_weight(tmp_path):
+    net = nn.Sequential(nn.Linear(4, 8))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        quantised = torch.ao.quantization.quantize_dynamic(net, {nn.Linear}, dtype=torch.qint8)
+    torch.save(quantised, tmp_path / "net.pt")
+    torch.save(
+        {"weight": torch.quantize_per_tensor(torch.rand(4, 4), 0.1, 0, torch.qint8)}, tmp_path / "state.pt"
+    )
+    report = lamina.read(tmp_path / "net.pt")
+    assert (report.params, report.parameters["param_bytes"]) == (4 * 8 + 8, 4 * 8 + 8 * 4)
+    assert lamina.read(tmp_path / "state.pt").params == 16
+
+
+def test_the_state_of_an_optimizer_is_no_model(tmp_path, net):
+    optimizer = torch.optim.Adam(net.parameters())
+    for weight in net.parameters():
+        weight.grad = torch.ones_like(weight)
+    optimizer.step()
+    torch.save(optimizer.state_dict(), tmp_path / "optimizer.pt")
+    report = lamina.read(tmp_path / "optimizer.pt")
+    assert report.params == 0
+    assert "it is the state of an optimizer, whose tensors are no parameters" in report.notes
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ("net/data/aotinductor/model/net.wrapper.so", "a package of AOTInductor"),
+        ("MAR-INF/MANIFEST.json", "an archive of TorchServe"),
+        ("model.weights.h5", "a file of Keras"),
+        ("weight.npy", "a file of NumPy's arrays"),
+        ("net.pt", "unpack it and give one of them"),
+    ],
+)
+def test_zip_files_of_others_are_called_what_they_are(tmp_path, entry, says):
+    with zipfile.ZipFile(tmp_path / "net.zip", "w") as made:
+        made.writestr(entry, b"")
+    with pytest.raises(UnsupportedError, match=says):
+        lamina.read(tmp_path / "net.zip")
+
+
+def test_a_zip_file_that_is_cut_off_behind_another_in_it_says_so(tmp_path):
+    with zipfile.ZipFile(tmp_path / "inner.zip", "w") as made:
+        made.writestr("a", b"a")
+    with zipfile.ZipFile(tmp_path / "net.pt2", "w") as made:
+        made.writestr("net/inner.zip", (tmp_path / "inner.zip").read_bytes())
+        made.writestr("net/other", b"b" * 100)
+    (tmp_path / "cut.pt2").write_bytes((tmp_path / "net.pt2").read_bytes()[:-150])
+    with pytest.raises(ValueError, match="no directory at its end: it is cut off"):
+        lamina.read(tmp_path / "cut.pt2")
 
 
 class Attack:

@@ -210,7 +210,7 @@ def test_the_answer_is_written_as_a_difference_is(tmp_path, capsys):
     with pytest.raises(FileNotFoundError):
         lamina.diff_weights(was, tmp_path / "none")
     (tmp_path / "text").write_text("no weights")
-    with pytest.raises(ValueError, match="no file of weights"):
+    with pytest.raises(ValueError, match="no model file"):
         lamina.diff_weights(was, tmp_path / "text")
     with pytest.raises(TypeError):
         lamina.diff_weights(was, 7)

@@ -68,6 +68,8 @@ static lam_status find_last(const lmi_zip *z, uint64_t n, unsigned char *tail, u
     return LAM_OK;
 }
 
+static const char cut_off[] = "it begins as a zip file and has no directory at its end: it is cut off";
+
 static lam_status find_end(const lmi_zip *z, unsigned char *tail, whole *out, lam_error *e) {
     enum { MOSTLY = 1024 }; /* as few files have a comment */
     const uint64_t all = z->of.size < END + MOST_COMMENT ? z->of.size : END + MOST_COMMENT;
@@ -75,16 +77,19 @@ static lam_status find_end(const lmi_zip *z, unsigned char *tail, whole *out, la
     unsigned char *t;
     LAM_TRY(find_last(z, n, tail, &t, e));
     if (!t) LAM_TRY(find_last(z, n = all, tail, &t, e));
-    if (!t)
-        return lmi_fail(e, LAM_SYNTAX, z->of.name,
-                        "it begins as a zip file and has no directory at its end: it is cut off");
+    if (!t) return lmi_fail(e, LAM_SYNTAX, z->of.name, "%s", cut_off);
     const uint64_t at = z->of.size - n + (uint64_t)(t - tail);
     if (lmi_le16(t + 20) > z->of.size - at - END)
         return lmi_bytes_bad(&z->of, at, e, "a comment that is longer than the file");
     *out = (whole){.end = at, .entries = lmi_le16(t + 10), .size = lmi_le32(t + 12), .at = lmi_le32(t + 16)};
     const unsigned disks = lmi_le16(t + 4) | lmi_le16(t + 6);
     if (disks && disks != UINT16_MAX) return lmi_bytes_bad(&z->of, at, e, "a zip file of several disks");
-    return find_directory(z, out, e);
+    lam_error why = {.at = -1};
+    const lam_status s = find_directory(z, out, &why);
+    /* an end that is not at the end may be that of a zip file in this one */
+    if (s == LAM_SYNTAX && at + END + lmi_le16(t + 20) < z->of.size)
+        return lmi_fail(e, s, z->of.name, "%s", cut_off);
+    return s == LAM_OK ? s : lmi_fail_at(e, s, why.at, why.where, "%s", why.text);
 }
 
 /* -- entries --------------------------------------------------------------------------------------------- */

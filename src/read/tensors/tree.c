@@ -205,8 +205,10 @@ bool lmi_is_buffer(const lmi_stored_tensor *x) {
     if (x->role_known) return x->buffer;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(last, names[i]) == 0) return true;
-    /* torch gives no gradient to such types, so a layer registers them as buffers unless they are packed */
-    return !x->packed && x->dtype >= 0 && !lam_dtype_is_float(x->dtype) && lam_dtype_bits(x->dtype) > 0;
+    /* torch gives no gradient to such types, so a layer registers them as buffers unless they are packed, or
+     * of one of torch's quantised types, whose names begin with a q */
+    return !x->packed && (x->dtype < 0 || lam_dtype_name(x->dtype)[0] != 'q') && x->dtype >= 0 &&
+           !lam_dtype_is_float(x->dtype) && lam_dtype_bits(x->dtype) > 0;
 }
 
 /* A part of a packed weight has a name behind that of the module: "qweight" is the weight. */

@@ -214,7 +214,8 @@ lam_status lmi_checkpoint_read(lmi_tensors *t, const lmi_bytes *of, lmi_torch_ki
     case LMI_TORCH_PICKLE: return read_plain(of, e);
     case LMI_TORCH_TAR:
         return lmi_fail(e, LAM_UNSUPPORTED, of->name,
-                        "it is a tar file, as torch wrote before 0.2; load it with torch and save it again");
+                        "it is a tar file: unpack it, and give the model's file in it; one that torch wrote "
+                        "before 0.2 load with torch, and save again");
     default: return read_zip(t, of, e);
     }
 }

@@ -28,6 +28,7 @@ typedef struct walking {
     lmi_map known;  /* identities of tensors */
     uint64_t names; /* bytes of the paths so far, which are bounded */
     int32_t optimizers, again;
+    bool state;           /* the file is the state of an optimizer alone */
     bool lightning, rest; /* Lightning saved it: a model and the rest of its training, which is left out */
     const char *item;     /* the name at the root that is being walked */
     const char *only;     /* the one under which all tensors are; NULL: none yet */
@@ -109,18 +110,32 @@ static lam_status add_class(walking *w, const char *path, const lmi_pickled_glob
     return lmi_tensors_module(w->t, path, type, whole, w->e);
 }
 
+static lam_status walk_container(walking *w, const frame *f, const char *path, int32_t value);
+
+/* A quantised layer keeps its weight in an object of C++ that is no tensor, and whose state has the tensors.
+ */
+static lam_status walk_packed(walking *w, const frame *f, const char *path, int32_t state) {
+    static const char name[] = "_packed_params";
+    const int32_t packed = lmi_pickled_get(w->p, state, name);
+    const char *inner;
+    if (packed < 0) return LAM_OK;
+    LAM_TRY(join(w, path, name, &inner));
+    return walk_container(w, f, inner, packed);
+}
+
 /* An object that has attributes: a module, or what else may have tensors. */
 static lam_status walk_object(walking *w, const frame *f, const char *path, const lmi_pickled_call *call) {
     int32_t state = call->state;
+    const lmi_pickled_global *made = class_of(w, call);
     if (state >= 0 && at(w, state)->kind == LMI_PICKLED_TUPLE) state = lmi_pickled_item(w->p, state, 0);
     if (state < 0 || w->seen[state]) return LAM_OK;
     w->seen[state] = true;
-    const lmi_pickled_global *class = class_of(w, call);
     const int32_t modules = lmi_pickled_get(w->p, state, "_modules");
-    const bool script = class && strncmp(class->module, "__torch__", 9) == 0;
-    if (class && (modules >= 0 || script)) LAM_TRY(add_class(w, path, class));
+    const bool script = made && strncmp(made->module, "__torch__", 9) == 0;
+    if (made && (modules >= 0 || script)) LAM_TRY(add_class(w, path, made));
     if (modules < 0) return push(w, f, path, state, ANY);
     LAM_TRY(push(w, f, path, modules, ANY)); /* the last is walked first */
+    LAM_TRY(walk_packed(w, f, path, state));
     LAM_TRY(push(w, f, path, lmi_pickled_get(w->p, state, "_buffers"), BUFFERS));
     return push(w, f, path, lmi_pickled_get(w->p, state, "_parameters"), PARAMETERS);
 }
@@ -135,9 +150,9 @@ static lam_status add_tensor(walking *w, const frame *f, const char *path, lmi_s
         snprintf(number, sizeof number, "[%d]", (int)lmi_tensors_n(w->t));
         LAM_TRY(join(w, path, number, &x->name));
     }
-    if (f && f->role != ANY) {
+    if ((f && f->role != ANY) || w->state) {
         x->role_known = true;
-        x->buffer = f->role == BUFFERS;
+        x->buffer = w->state || f->role == BUFFERS;
     }
     LAM_TRY(lmi_tensors_add(w->t, x, w->in->of, 0, w->e));
     const int32_t id = lmi_tensors_n(w->t) - 1;
@@ -167,6 +182,8 @@ static lam_status walk_container(walking *w, const frame *f, const char *path, i
         w->optimizers++;
         return LAM_OK;
     }
+    if (call && lmi_pickled_call_of(w->p, value, "torch", "ScriptObject"))
+        return call->state < 0 ? LAM_OK : push(w, f, path, call->state, ANY);
     const bool dict = call && lmi_pickled_items_of(w->p, value).n > 0;
     if (call && call->state >= 0 && !dict) return walk_object(w, f, path, call);
     return push(w, f, path, value, ANY);
@@ -232,6 +249,9 @@ static lam_status strip(walking *w, int32_t first, size_t first_module) {
 }
 
 static lam_status tell(walking *w) {
+    if (w->state)
+        LAM_TRY(
+            lmi_tensors_note(w->t, w->e, "it is the state of an optimizer, whose tensors are no parameters"));
     if (w->optimizers)
         LAM_TRY(lmi_tensors_note(w->t, w->e, "the state of %s is left out",
                                  w->optimizers == 1 ? "an optimizer" : "optimizers"));
@@ -246,6 +266,8 @@ static lam_status walk(walking *w) {
     const int32_t first = lmi_tensors_n(w->t);
     const size_t first_module = w->t->modules.n;
     w->lightning = lmi_pickled_get(w->p, w->p->root, "pytorch-lightning_version") >= 0;
+    w->state = lmi_pickled_get(w->p, w->p->root, "param_groups") >= 0 &&
+               lmi_pickled_get(w->p, w->p->root, "state") >= 0;
     LAM_TRY(visit(w, NULL, "", w->p->root));
     while (w->stack.n) {
         const frame *f = lmi_vec_at(&w->stack, w->stack.n - 1);

@@ -173,8 +173,7 @@ static void only_files_of_models_are_confined(void **state) {
     (void)rmdir("confine_run/ranks");
     (void)rmdir("confine_run");
     assert_int_equal(run_apart("show confine.out", true, 0), 3);
-    assert_non_null(
-        strstr(text_of("confine.out", text, sizeof text), "it is no model file that lamina reads"));
+    assert_non_null(strstr(text_of("confine.out", text, sizeof text), "it is no model file: it is empty"));
     assert_null(strstr(text, "Python would be started"));
 }
 

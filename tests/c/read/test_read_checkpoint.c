@@ -312,7 +312,7 @@ static void tensors_are_rebuilt_in_several_ways(void **state) {
         {"torch._utils", "_rebuild_tensor_v2", "siztnn", "big", 6, 24, "in the other byte order"},
         {"torch._utils", "_rebuild_tensor_v2", "sizenn", NULL, 6, 24,
          "elements of its storage several times"},
-        {"torch._utils", "_rebuild_tensor_v2", "hiztnn", NULL, 0, 0, "no whole bytes"},
+        {"torch._utils", "_rebuild_tensor_v2", "hiztnn", NULL, 6, 3, "no whole bytes"},
         {"torch._utils", "_rebuild_tensor_v3", "uiztnnd", NULL, 6, 12, NULL},
         {"torch._utils", "_rebuild_qtensor", "siztnnn", NULL, 6, 24, "its scales are not read"},
         {"torch._utils", "_rebuild_meta_tensor_no_storage", "dztn", NULL, 6, 0, "on the meta device"},
