@@ -168,18 +168,23 @@ static lam_status load(lmi_cli *c, const lam_live *what, lam_model **m, lam_erro
         c->verb->name);
 }
 
-/* True for what is there and can't be a live model, which has a colon behind its file or module. */
-static bool is_path(const char *target) {
-    static const char source[] = ".py";
+/* True, with a status, for a folder, and for a file that is known not to be a model: a live model has a colon
+ * behind its file or module. Of a file that is not known the host says how a model is named. */
+static bool is_other(lmi_cli *c, const lam_live *what, lam_model **m, lam_status *s, lam_error *e) {
     struct stat st;
-    const size_t n = strlen(target), k = sizeof source - 1;
-    return stat(target, &st) == 0 && (n < k || strcmp(target + n - k, source) != 0);
+    lam_error why = {.at = -1};
+    if (stat(what->target, &st) != 0) return false;
+    *s = read_file(c, what, m, &why);
+    if (*s == LAM_FAILED && !S_ISDIR(st.st_mode)) return false;
+    *e = why;
+    return true;
 }
 
 lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e) {
+    lam_status other;
     *m = NULL;
-    if (c->confined || lmi_is_saved(what->target) || lmi_is_file(c, what->target) || is_path(what->target))
-        return load(c, what, m, e);
+    if (c->confined || lmi_is_saved(what->target) || lmi_is_file(c, what->target)) return load(c, what, m, e);
+    if (is_other(c, what, m, &other, e)) return other;
     if (c->args.set[0])
         return lmi_fail(e, LAM_USAGE, what->target,
                         "--set is for a file that leaves sizes open; give the input by -i");

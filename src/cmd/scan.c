@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `lamina scan`: what loading files would import, without loading them. */
+#include "base/system.h"
 #include "cmd/cmd.h"
 
 #include <stdio.h>
@@ -90,7 +91,9 @@ static void tell(lmi_cli *c, const char *file, const lam_scan *s, int code) {
 static int scan(lmi_cli *c, const char *file) {
     lam_scan *s;
     lam_error e = {.at = -1};
-    lam_status status = lam_scan_new(&s, file, &e);
+    lam_status status = lmi_is_folder(file)
+                            ? lmi_fail(&e, LAM_IO, file, "it is a folder; give the files in it")
+                            : lam_scan_new(&s, file, &e);
     if (status != LAM_OK) return lmi_complain_of(c, &e, status);
     const int code = count(s, false)         ? LMI_EXIT_FINDING
                      : lam_scan_unread(s, 0) ? LMI_EXIT_FAILED

@@ -221,7 +221,7 @@ static lam_status look_through(held *h, const char *folder, DIR *dir, lam_error 
     return s == LAM_OK && errno ? unreadable(folder, e) : s;
 }
 
-/* The format that a folder with files of several stands for. */
+/* The format that is taken of a folder with files of several. */
 static lmi_format first_of(const held *h) {
     static const lmi_format order[] = {LMI_INDEX,  LMI_SAFETENSORS, LMI_GGUF, LMI_CHECKPOINT, LMI_SCRIPT,
                                        LMI_LEGACY, LMI_PT2,         LMI_ONNX, LMI_PTE};

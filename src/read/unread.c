@@ -22,6 +22,8 @@ static const char html[] = "a page of HTML, as a failed download leaves", again[
 
 static const known heads[] = {
     {0, "version https://git-lfs", "a pointer of Git LFS, and not the file", "`git lfs pull` fetches that"},
+    {0, "SQLite format 3", "a database of SQLite, as recordings are, and no model",
+     "`lamina show` and `lamina report` show recordings"},
     {0, "<!doctype", html, again},
     {0, "<html", html, again},
     {0, "\x89HDF\r\n\x1a\n", "a file of HDF5, as Keras writes, which is not read", convert},

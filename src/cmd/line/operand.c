@@ -60,7 +60,8 @@ static bool is_unread(lmi_cli *c, const char *operand) {
     struct stat st;
     if (stat(operand, &st) == 0) {
         const int n = snprintf(path, sizeof path, "%s/ranks", operand);
-        if (n < 0 || (size_t)n >= sizeof path || stat(path, &st) == 0 || errno == ENOENT) return false;
+        if (n < 0 || (size_t)n >= sizeof path || stat(path, &st) == 0 || errno == ENOENT || errno == ENOTDIR)
+            return false;
     }
     lmi_complain(c, NULL, "%s: it can't be read: %s", operand, strerror(errno));
     return true;

@@ -66,6 +66,10 @@ static void what_is_no_file_is_no_live_model(void **state) {
         assert_int_equal(lamina(folders[i]), 3);
         ERR_HAS("cmd_saved: the folder has 2 model files, and no index of them");
     }
+    assert_int_equal(lamina("scan cmd_saved"), 3);
+    ERR_HAS("cmd_saved: it is a folder; give the files in it");
+    assert_int_equal(lamina("sql cmd_saved/1.json x"), 3);
+    ERR_HAS("cmd_saved/1.json: it is a file, and a run is a folder");
     assert_int_equal(lamina("show cmd_saved/1.json/more"), 3);
     ERR_HAS("cmd_saved/1.json/more: it can't be read: Not a directory");
     assert_int_equal(lamina("compare " LAMINA_TEST_DATA "/files/state.pt"), 2);

@@ -49,6 +49,7 @@ static void files_that_are_not_read_are_called_what_they_are(void **state) {
     } all[] = {
         {"version https://git-lfs.github.com/spec/v1\noid",
          "a pointer of Git LFS, and not the file; `git lfs pull`"},
+        {"SQLite format 3", "a database of SQLite, as recordings are, and no model; `lamina show`"},
         {"<!DOCTYPE html>", "a page of HTML"},
         {"<HTML>", "download the file again"},
         {"\x89HDF\r\n\x1a\n", "a file of HDF5"},
