@@ -321,10 +321,6 @@ def gradients_by_line_search(p):
 def main(way, file):
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    guards = getattr(torch._dynamo, "guards", None)
-    if hasattr(guards, "profile_guard_manager"):
-        # After each compilation it measures guards, and empties the processor's caches before, for its log.
-        guards.profile_guard_manager = lambda *_: 0.0
     for name, run in PROGRAMS.items():
         torch._dynamo.reset()
         counters.clear()
