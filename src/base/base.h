@@ -89,6 +89,8 @@ static inline void *lmi_vec_add(lmi_vec *v, size_t more) {
     v->n += more;
     return at;
 }
+/* Makes room for `more` elements, so that adding them moves none. */
+lam_status lmi_vec_reserve(lmi_vec *v, size_t more, lam_error *e);
 void *lmi_vec_push(lmi_vec *v); /* adds one element, zeroed; NULL: memory ran out */
 /* Adds a copy of `item`. */
 static inline lam_status lmi_vec_put(lmi_vec *v, const void *item, lam_error *e) {

@@ -30,6 +30,12 @@ void *lmi_vec_grow(lmi_vec *v, size_t more) {
     return (char *)data + (need - more) * v->size;
 }
 
+lam_status lmi_vec_reserve(lmi_vec *v, size_t more, lam_error *e) {
+    if (!lmi_vec_add(v, more)) return lmi_nomem(e);
+    v->n -= more;
+    return LAM_OK;
+}
+
 void *lmi_vec_push(lmi_vec *v) {
     void *p = lmi_vec_add(v, 1);
     if (p) memset(p, 0, v->size);

@@ -6,6 +6,20 @@
 
 enum { MOST_AXES = 64, MOST_NOTES = 64, MOST_PROVENANCE = 64 };
 
+/* What is above the limit is refused where it is pushed. */
+static lam_status reserve(const lam_builder *b, lmi_vec *v, int32_t n, lam_error *e) {
+    if ((uint64_t)n * v->size > b->arena.limit - b->arena.used) return LAM_OK;
+    return lmi_vec_reserve(v, (size_t)n, e);
+}
+
+lam_status lmi_builder_reserve(lam_builder *b, int32_t modules, int32_t tensors, lam_error *e) {
+    LAM_TRY(reserve(b, &b->modules, modules, e));
+    LAM_TRY(reserve(b, &b->places, modules, e));
+    LAM_TRY(reserve(b, &b->tensors, tensors, e));
+    LAM_TRY(reserve(b, &b->owned.items, tensors, e));
+    return reserve(b, &b->owned.modules, tensors, e);
+}
+
 /* Appends the module of the last item of p->items; removes the item if there is no room. */
 static lam_status push_owner(lam_builder *b, lmi_pushed *p, int32_t module, const char *what, lam_error *e) {
     lam_status s = lmi_push(b, &p->modules, what, &module, e);

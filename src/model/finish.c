@@ -152,14 +152,6 @@ static bool give_places(lam_model *m, lmi_arena *scratch) {
     return true;
 }
 
-/* If two places have one path, the first is found. */
-static lam_status index_paths(lam_model *m, lam_error *e) {
-    for (int32_t i = 0; i < m->n_places; i++)
-        if (lmi_map_get(&m->by_path, m->places[i].path) < 0)
-            LAM_TRY(lmi_map_put(&m->by_path, m->places[i].path, i, e));
-    return LAM_OK;
-}
-
 /* True if there are results, and none of them was pushed with an address. */
 static bool is_blind(const lam_builder *b) {
     for (size_t i = 0; !b->identified && i < b->sigs.n; i++) {
@@ -208,7 +200,6 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     lmi_seen_finish(m->seen);
     if (!give_attrs(m, scratch, &b->attrs) || !give_owned(m, scratch, &b->owned)) return lmi_nomem(e);
     if (!give_places(m, scratch)) return lmi_nomem(e);
-    LAM_TRY(index_paths(m, e));
     LAM_TRY(lmi_place_calls(m, scratch, e));
     return lmi_note_raised(m, b->backward_raised, e);
 }

@@ -140,7 +140,7 @@ struct lam_model {
     void *storage[16];
     int32_t n_storage;
     lmi_seen *seen;       /* NULL: values were not checked */
-    lmi_map by_path;      /* places by their path */
+    lmi_map by_path;      /* places by a hash of their path; empty: none was looked for (read.c) */
     const lam_kept *kept; /* what the forward left for the next one */
     int32_t n_kept;
     int64_t kept_batch;
@@ -148,6 +148,10 @@ struct lam_model {
     lmi_vec open_sizes; /* lmi_open_size */
 };
 
+/* Makes room for so many modules with a place each, and tensors with an owner each. */
+lam_status lmi_builder_reserve(lam_builder *b, int32_t modules, int32_t tensors, lam_error *e);
+/* Indexes the places by their paths, for lam_model_find, which else compares them one by one. */
+lam_status lmi_model_index(const lam_model *m, lam_error *e);
 /* Adds a size that the source leaves open. */
 lam_status lmi_model_open_size(lam_model *m, const char *name, int64_t value, int64_t least, int64_t most,
                                lam_error *e);

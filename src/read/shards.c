@@ -77,8 +77,8 @@ static lam_status note_size(indexing *x, uint32_t map) {
     int64_t all = 0;
     if (!lmi_json_as_real(&x->j, lmi_json_get(&x->j, meta, "total_size"), &stated)) return LAM_OK;
     LMI_JSON_NAMES(&x->j, map, name) {
-        const int64_t i = lmi_map_get(&x->t->by_name, lmi_json_as_text(&x->j, name));
-        const lmi_stored_tensor *one = lmi_tensors_at(x->t, (int32_t)i);
+        const int32_t i = lmi_tensors_find(x->t, lmi_json_as_text(&x->j, name));
+        const lmi_stored_tensor *one = lmi_tensors_at(x->t, i);
         if (one->same >= 0) continue;
         if (one->bytes < 0 || lmi_add_over(all, one->bytes, &all)) return LAM_OK; /* unknown */
     }
@@ -96,7 +96,7 @@ static lam_status add_shards(indexing *x) {
     LAM_TRY(lmi_json_unique(&x->j, map, x->index->name, x->e));
     LMI_JSON_NAMES(&x->j, map, name) LAM_TRY(add_shard(x, name + 1));
     LMI_JSON_NAMES(&x->j, map, name)
-    if (lmi_map_get(&x->t->by_name, lmi_json_as_text(&x->j, name)) < 0)
+    if (lmi_tensors_find(x->t, lmi_json_as_text(&x->j, name)) < 0)
         return wrong(x, name + 1, "does not have the tensor of this name");
     LAM_TRY(note_size(x, map));
     if (lmi_tensors_n(x->t) > named)

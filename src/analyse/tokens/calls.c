@@ -228,6 +228,7 @@ static bool gets_whole(const lmi_token_run *r) {
 }
 
 lam_status lmi_token_calls(lmi_token_run *r, const char *path, lam_error *e) {
+    LAM_TRY(lmi_model_index(r->m, e));
     const int32_t place = lam_model_find(r->m, path ? path : "");
     bool any = false;
     if (place < 0) return lmi_fail(e, LAM_USAGE, "tokens", "the model has no layer '%s'", path);

@@ -114,7 +114,7 @@ static lam_status add(lmi_onnx_model *m, int32_t value, lmi_tensors *t, lam_erro
                            .buffer = may_be_mask(v->name)};
     x.bytes = lmi_onnx_raw_bytes(v, &bytes) ? (int64_t)bytes : -1;
     snprintf(other, sizeof other, "%.250s (value %d)", v->name, (int)value);
-    if (lmi_map_get(&t->by_name, v->name) >= 0) x.name = other;
+    if (lmi_tensors_find(t, v->name) >= 0) x.name = other;
     LAM_TRY(place_of(m, value, t, &x, e));
     LAM_TRY(lmi_tensors_add(t, &x, m->file, v->at, e));
     if (v->where == LMI_ONNX_RAW) lmi_tensors_at(t, lmi_tensors_n(t) - 1)->file = 0;

@@ -265,7 +265,7 @@ static lam_status add_others(lmi_pt2 *p) {
                                      .sizes = w->sizes,
                                      .bytes = -1,
                                      .unread = "the file does not have them"};
-        if (w->same < 0 && lmi_map_get(&p->stored.by_name, w->name) < 0)
+        if (w->same < 0 && lmi_tensors_find(&p->stored, w->name) < 0)
             LAM_TRY(lmi_tensors_add(&p->stored, &x, p->of, 0, p->e));
     }
     return LAM_OK;

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 enum { LENGTH = 8, MOST_HEADER = 100000000, DEEPEST = 16, MOST_TOLD = 1 << 14 };
+/* What the header has of a tensor at least: "":{"dtype":"","shape":[],"data_offsets":[0,0]} */
+enum { LEAST_ENTRY = 48 };
 
 typedef struct known_type {
     const char *name, *dtype; /* of the format; of torch, NULL: it has none */
@@ -147,7 +149,7 @@ static lam_status take_tensor(reading *r, uint32_t name, uint32_t value) {
                            .placed = true,
                            .at = r->data + (uint64_t)where[0]};
     if (where[1] <= (int64_t)(r->of->size - r->data)) LAM_TRY(take_values(r, &x, place));
-    return lmi_tensors_add(r->t, &x, r->of, LENGTH + r->j.v[name].at, r->e);
+    return lmi_tensors_put(r->t, &x, r->of, LENGTH + r->j.v[name].at, r->e);
 }
 
 static int by_place(const void *a, const void *b) {
@@ -179,8 +181,10 @@ static lam_status check_filled(reading *r) {
 
 static lam_status take_header(reading *r) {
     if (lmi_json_is(&r->j, LMI_JSON_ROOT) != LMI_JSON_OBJECT) return wrong(r, 0, "is no JSON object");
-    r->extents = calloc((size_t)lmi_json_size(&r->j, LMI_JSON_ROOT) + 1, sizeof *r->extents);
+    const size_t n = lmi_json_size(&r->j, LMI_JSON_ROOT), most = (size_t)(r->data / LEAST_ENTRY);
+    r->extents = calloc(n + 1, sizeof *r->extents);
     if (!r->extents) return lmi_nomem(r->e);
+    LAM_TRY(lmi_tensors_reserve(r->t, n < most ? n : most, r->e));
     LMI_JSON_NAMES(&r->j, LMI_JSON_ROOT, name)
     if (!lmi_json_equals(&r->j, name, "__metadata__")) LAM_TRY(take_tensor(r, name, name + 1));
     return check_filled(r);
@@ -190,20 +194,17 @@ lam_status lmi_safetensors_read(lmi_tensors *t, const lmi_bytes *of, lam_error *
     static const lmi_json_limits limits = {.depth = DEEPEST, .size = MOST_HEADER};
     reading r = {.t = t, .of = of, .e = e};
     unsigned char length[LENGTH];
-    char *text = NULL;
-    size_t n = 0;
     lmi_bytes header;
     LAM_TRY(lmi_bytes_read(of, 0, length, sizeof length, e));
     if (lmi_le64(length) > MOST_HEADER) return lmi_bytes_bad(of, 0, e, "a header of more than 100 MB");
     LAM_TRY(lmi_bytes_part(of, LENGTH, lmi_le64(length), NULL, &header, e));
     r.data = LENGTH + header.size;
-    LAM_TRY(lmi_bytes_all(&header, MOST_HEADER, &text, &n, e));
-    lam_status s = lmi_json_read(&r.j, text, n, &limits, of->name, e);
-    if (s == LAM_OK) {
-        s = take_header(&r);
-        lmi_json_free(&r.j);
-    }
+    char *text = lmi_alloc(&t->arena, header.size + 1, 1); /* names stay in it */
+    if (!text) return lmi_nomem(e);
+    LAM_TRY(lmi_bytes_read(&header, 0, text, (size_t)header.size, e));
+    LAM_TRY(lmi_json_read(&r.j, text, (size_t)header.size, &limits, of->name, e));
+    const lam_status s = take_header(&r);
+    lmi_json_free(&r.j);
     free(r.extents);
-    free(text);
     return s;
 }

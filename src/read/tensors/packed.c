@@ -25,8 +25,8 @@ static lmi_stored_tensor *part(joining *k, const char *end) {
     lmi_putn(&k->name, k->stem, k->n);
     lmi_put(&k->name, end);
     k->bad = k->bad || k->name.bad;
-    int64_t i = k->name.bad ? -1 : lmi_map_get(&k->t->by_name, k->name.s);
-    return i < 0 ? NULL : lmi_tensors_at(k->t, (int32_t)i);
+    const int32_t i = k->name.bad ? -1 : lmi_tensors_find(k->t, k->name.s);
+    return i < 0 ? NULL : lmi_tensors_at(k->t, i);
 }
 
 /* Gives the weight the bytes of a part, whose own row is then left out. */

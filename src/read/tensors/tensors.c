@@ -44,25 +44,57 @@ lam_status lmi_tensors_in(lmi_tensors *t, const lmi_bytes *of, lam_error *e) {
     return s;
 }
 
+static uint64_t hash_of(const char *name) { return lmi_hash(name, strlen(name)); }
+
+static int32_t find(const lmi_tensors *t, const char *name, uint64_t hash) {
+    size_t at = (size_t)hash;
+    int64_t i;
+    while ((i = lmi_map_next(&t->by_name, hash, &at)) >= 0)
+        if (strcmp(lmi_tensors_at(t, (int32_t)i)->name, name) == 0) break;
+    return (int32_t)i;
+}
+
+int32_t lmi_tensors_find(const lmi_tensors *t, const char *name) {
+    return name ? find(t, name, hash_of(name)) : -1;
+}
+
+lam_status lmi_tensors_renamed(lmi_tensors *t, lam_error *e) {
+    lmi_map_clear(&t->by_name);
+    for (int32_t i = 0; i < lmi_tensors_n(t); i++)
+        LAM_TRY(lmi_map_add(&t->by_name, hash_of(lmi_tensors_at(t, i)->name), i, e));
+    return LAM_OK;
+}
+
+lam_status lmi_tensors_reserve(lmi_tensors *t, size_t more, lam_error *e) {
+    LAM_TRY(lmi_map_reserve(&t->by_name, t->at.n + more, e));
+    return lmi_vec_reserve(&t->at, more, e);
+}
+
 lam_status lmi_tensors_add(lmi_tensors *t, const lmi_stored_tensor *info, const lmi_bytes *where, uint64_t at,
                            lam_error *e) {
     lmi_stored_tensor x = *info;
-    x.name = lmi_strdup(&t->arena, info->name);
-    if (!x.name) return lmi_nomem(e);
-    if (lmi_map_get(&t->by_name, x.name) >= 0)
+    x.name = lmi_strdup(&t->arena, x.name);
+    x.type = lmi_strdup(&t->arena, x.type ? x.type : lam_dtype_name(x.dtype));
+    return x.name && x.type ? lmi_tensors_put(t, &x, where, at, e) : lmi_nomem(e);
+}
+
+lam_status lmi_tensors_put(lmi_tensors *t, const lmi_stored_tensor *info, const lmi_bytes *where, uint64_t at,
+                           lam_error *e) {
+    lmi_stored_tensor x = *info;
+    const uint64_t hash = hash_of(x.name);
+    if (find(t, x.name, hash) >= 0)
         return lmi_fail_at(e, LAM_SYNTAX, (int64_t)at, where->name, "it has two tensors '%s'", x.name);
     x.numel = -1;
     if (x.ndim >= 0 && !lmi_product(x.sizes, x.ndim, &x.numel))
         return lmi_fail_at(e, LAM_SYNTAX, (int64_t)at, where->name,
                            "it is damaged: the tensor '%s' has more elements than can be", x.name);
     x.sizes = lmi_copy(&t->arena, x.sizes, x.ndim > 0 ? (uint64_t)x.ndim : 0, sizeof *x.sizes);
-    x.type = lmi_strdup(&t->arena, x.type ? x.type : lam_dtype_name(x.dtype));
-    if (!x.sizes || !x.type) return lmi_nomem(e);
+    if (!x.sizes) return lmi_nomem(e);
     x.same = x.in = -1;
     x.file = x.placed && t->files.n ? (int32_t)t->files.n - 1 : -1;
     x.raw = (lmi_raw){x.type, x.dtype, x.ndim, x.sizes, x.numel, x.bytes};
     if (t->at.n >= INT32_MAX) return lmi_fail(e, LAM_LIMIT, where->name, "it has too many tensors");
-    LAM_TRY(lmi_map_put(&t->by_name, x.name, (int64_t)t->at.n, e));
+    LAM_TRY(lmi_map_add(&t->by_name, hash, (int64_t)t->at.n, e));
     return lmi_vec_put(&t->at, &x, e);
 }
 

@@ -65,7 +65,7 @@ typedef struct lmi_quantised_by {
 typedef struct lmi_tensors {
     lmi_arena arena;
     lmi_vec at; /* lmi_stored_tensor */
-    lmi_map by_name;
+    lmi_map by_name; /* a hash of each name */
     lmi_quantised_by of;
     lmi_vec layers; /* lmi_told_of, of those that differ from the rest */
     lmi_map by_layer;
@@ -86,9 +86,18 @@ static inline lmi_stored_tensor *lmi_tensors_at(const lmi_tensors *t, int32_t i)
     return lmi_vec_at(&t->at, (size_t)i);
 }
 static inline int32_t lmi_tensors_n(const lmi_tensors *t) { return (int32_t)t->at.n; }
+/* The tensor of a name; -1: there is none. */
+int32_t lmi_tensors_find(const lmi_tensors *t, const char *name);
+/* Finds them by their names again, after these were changed. */
+lam_status lmi_tensors_renamed(lmi_tensors *t, lam_error *e);
+/* Makes room for so many more, so that adding them moves none. */
+lam_status lmi_tensors_reserve(lmi_tensors *t, size_t more, lam_error *e);
 /* Adds a tensor, whose name, type and sizes are copied; numel is computed. LAM_SYNTAX: there is one of this
  * name already, or its sizes are negative or too large. `where` and `at` are for the error. */
 lam_status lmi_tensors_add(lmi_tensors *t, const lmi_stored_tensor *info, const lmi_bytes *where, uint64_t at,
+                           lam_error *e);
+/* The same, but its name and type are not copied: they stay as long as the list. */
+lam_status lmi_tensors_put(lmi_tensors *t, const lmi_stored_tensor *info, const lmi_bytes *where, uint64_t at,
                            lam_error *e);
 /* The tensors that are added next are in this file. Call it before its reader. */
 lam_status lmi_tensors_in(lmi_tensors *t, const lmi_bytes *of, lam_error *e);

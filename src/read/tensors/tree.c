@@ -3,6 +3,7 @@
  * The tree of modules that the names of tensors tell: `layers.0.up.weight` is the parameter `weight` of the
  * module `layers.0.up`. Their order is that of the file, but numbered siblings are in the order of their
  * numbers. Their classes are unknown. */
+#include "model/model.h"
 #include "read/tensors/tensors.h"
 
 #include <stdlib.h>
@@ -10,11 +11,12 @@
 enum { DEEPEST = 32, LEAST_PLACES = 1 << 16, BYTES_A_PLACE = 64 };
 
 typedef struct node {
-    const char *name;
-    int32_t parent, n_children, module;
-    const char *type, *type_path; /* NULL: unknown */
-    int64_t number;               /* that the name is; -1: it is none */
-    int32_t anchor;               /* the first numbered sibling, of a numbered one; else itself */
+    const char *name; /* its `n` bytes, in the name of a tensor or the path of a module */
+    int32_t n, parent, n_children, module;
+    int32_t told;   /* the module of the list that tells its class; -1: none */
+    int32_t number; /* that the name is; -1: it is none */
+    int32_t anchor; /* the first numbered sibling, of a numbered one; else itself */
+    int32_t first;  /* its first numbered child; 0: it has none */
 } node;
 
 /* The modules in the name that was looked up last: most names begin as the one before. */
@@ -29,23 +31,26 @@ typedef struct growing {
     lmi_tensors *t;
     lam_builder *b;
     lam_error *e;
-    lmi_vec nodes;        /* node */
-    lmi_map by_path;      /* of nodes, by their path with a dot behind it */
-    lmi_map first_number; /* of a node: its first numbered child */
-    int32_t *of;          /* of each tensor: its node */
-    int32_t *made;        /* of each tensor: its index in the model */
-    lmi_buf path;         /* the one that is looked for */
+    lmi_vec nodes;    /* node */
+    lmi_map children; /* nodes, by a hash of their parent and their name */
+    int32_t *of;      /* of each tensor: its node */
+    int32_t *made;    /* of each tensor: its index in the model */
+    lmi_buf name;     /* of a place that is added */
     chain last;
     lmi_arena arena;
 } growing;
 
-static node *at(const growing *g, int32_t i) { return lmi_vec_at(&g->nodes, (size_t)i); }
+static node *at(const growing *g, int32_t i) { return (node *)g->nodes.data + i; }
 
 /* The number that a name is, without leading zeros; -1: it is none. */
-static int64_t number_of(const char *name) {
-    size_t n = strspn(name, "0123456789");
-    if (n == 0 || n > 9 || name[n] || (n > 1 && name[0] == '0')) return -1;
-    return strtoll(name, NULL, 10);
+static int32_t number_of(const char *name, size_t n) {
+    int32_t number = 0;
+    if (n == 0 || n > 9 || (n > 1 && name[0] == '0')) return -1;
+    for (size_t i = 0; i < n; i++) {
+        if (name[i] < '0' || name[i] > '9') return -1;
+        number = number * 10 + (name[i] - '0');
+    }
+    return number;
 }
 
 static lam_status check_room(const growing *g) {
@@ -54,26 +59,36 @@ static lam_status check_room(const growing *g) {
                     "its names tell more modules than a file of its size should have (%zu)", g->nodes.n);
 }
 
-static lam_status add_node(growing *g, int32_t parent, const char *name, int32_t *out) {
-    node x = {.name = name, .parent = parent, .number = number_of(name)};
+static lam_status add_node(growing *g, int32_t parent, const char *name, size_t n, int32_t *out) {
+    const int32_t id = (int32_t)g->nodes.n;
+    node x = {.name = name,
+              .n = (int32_t)n,
+              .parent = parent,
+              .told = -1,
+              .number = number_of(name, n),
+              .anchor = id};
     LAM_TRY(check_room(g));
-    *out = x.anchor = (int32_t)g->nodes.n;
     if (x.number >= 0 && parent >= 0) {
-        int64_t first = lmi_map_get_u64(&g->first_number, (uint64_t)parent);
-        if (first >= 0)
-            x.anchor = (int32_t)first;
-        else
-            LAM_TRY(lmi_map_put_u64(&g->first_number, (uint64_t)parent, *out, g->e));
+        int32_t *first = &at(g, parent)->first;
+        if (*first == 0) *first = id;
+        x.anchor = *first;
     }
+    *out = id;
     return lmi_vec_put(&g->nodes, &x, g->e);
 }
 
-/* The node below *up of the path that is looked for; *up becomes it. */
-static lam_status new_node(growing *g, int32_t *up, const char *part, size_t n) {
-    const char *path = lmi_strndup(&g->arena, g->path.s, g->path.n), *name = lmi_strndup(&g->arena, part, n);
-    if (!path || !name) return lmi_nomem(g->e);
-    LAM_TRY(add_node(g, *up, name, up));
-    return lmi_map_put(&g->by_path, path, *up, g->e);
+/* The child of node *up with a name, which is added if there is none; *up becomes it. */
+static lam_status find_child(growing *g, int32_t *up, const char *name, size_t n) {
+    const int32_t parent = *up;
+    const uint64_t hash = lmi_hash(name, n) ^ lmi_hash_u64((uint64_t)parent);
+    size_t next = (size_t)hash;
+    for (int64_t i; (i = lmi_map_next(&g->children, hash, &next)) >= 0;) {
+        const node *x = at(g, (int32_t)i);
+        if (x->parent == parent && (size_t)x->n == n && memcmp(x->name, name, n) == 0)
+            return *up = (int32_t)i, LAM_OK;
+    }
+    LAM_TRY(add_node(g, parent, name, n, up));
+    return lmi_map_add(&g->children, hash, *up, g->e);
 }
 
 /* The node of the modules in a tensor's name, which must stay; *last is what remains of the name. */
@@ -89,14 +104,7 @@ static lam_status find_node(growing *g, const char *name, int32_t *out, const ch
         const char *dot = strchr(name + from, '.');
         if (!dot || dot == name + from || !dot[1]) break; /* an empty part names no module */
         const size_t end = (size_t)(dot + 1 - name);
-        lmi_buf_clear(&g->path);
-        lmi_putn(&g->path, name, end);
-        LAM_TRY(lmi_buf_status(&g->path, g->e));
-        int64_t known = lmi_map_get(&g->by_path, g->path.s);
-        if (known < 0)
-            LAM_TRY(new_node(g, &up, name + from, end - 1 - from));
-        else
-            up = (int32_t)known;
+        LAM_TRY(find_child(g, &up, name + from, end - 1 - from));
         c->node[depth] = up;
         c->end[depth] = from = end;
     }
@@ -121,8 +129,7 @@ static lam_status add_classes(growing *g) {
             LAM_TRY(find_node(g, name, &id, &last));
             if (strcmp(last, "x") != 0) continue; /* deeper than modules are told apart */
         }
-        at(g, id)->type = m->type;
-        at(g, id)->type_path = m->type_path;
+        at(g, id)->told = (int32_t)i;
     }
     return LAM_OK;
 }
@@ -130,8 +137,7 @@ static lam_status add_classes(growing *g) {
 /* -- the order ------------------------------------------------------------------------------------------- */
 
 typedef struct sibling {
-    int32_t anchor, id;
-    int64_t number;
+    int32_t anchor, id, number;
 } sibling;
 
 static int by_order(const void *a, const void *b) {
@@ -143,17 +149,21 @@ static int by_order(const void *a, const void *b) {
 
 static lam_status add_place(growing *g, int32_t id) {
     node *x = at(g, id);
-    const char *type = x->type ? x->type : id == 0 && g->t->of.type ? g->t->of.type : "?";
-    const bool torchs = x->type && strncmp(x->type_path, "torch.nn.", 9) == 0;
+    const lmi_stored_module *told = x->told < 0 ? NULL : lmi_vec_at(&g->t->modules, (size_t)x->told);
+    const char *type = told ? told->type : id == 0 && g->t->of.type ? g->t->of.type : "?";
+    const bool torchs = told && strncmp(told->type_path, "torch.nn.", 9) == 0;
     const lam_module_info mod = {.type = type,
-                                 .type_path = x->type_path ? x->type_path : type,
-                                 .word = torchs ? lam_word_module(x->type) : -1,
+                                 .type_path = told ? told->type_path : type,
+                                 .word = torchs ? lam_word_module(type) : -1,
                                  .flags = (x->n_children ? 0u : LAM_MODULE_LEAF) |
                                           (torchs ? LAM_MODULE_EXACT : 0u)};
     LAM_TRY(lam_build_module(g->b, &mod, &x->module, g->e));
+    lmi_buf_clear(&g->name);
+    lmi_putn(&g->name, x->name, (size_t)x->n);
+    LAM_TRY(lmi_buf_status(&g->name, g->e));
     /* A place has the number of its module, since each module has one place. */
-    return lam_build_place(g->b, x->parent < 0 ? -1 : at(g, x->parent)->module, x->name, x->module, NULL,
-                           g->e);
+    return lam_build_place(g->b, x->parent < 0 ? -1 : at(g, x->parent)->module, lmi_buf_text(&g->name),
+                           x->module, NULL, g->e);
 }
 
 /* The nodes by their parents, siblings in their order: that of most files, so that few are sorted. */
@@ -182,7 +192,7 @@ static lam_status order_siblings(growing *g, lmi_groups *by, sibling **out) {
 static lam_status add_places(growing *g) {
     lmi_groups by;
     sibling *all;
-    size_t depth = 0;
+    int32_t depth = 0;
     LAM_TRY(order_siblings(g, &by, &all));
     int32_t *stack = lmi_alloc(&g->arena, g->nodes.n, sizeof *stack); /* positions in `all` */
     if (!stack) return lmi_nomem(g->e);
@@ -330,12 +340,14 @@ static lam_status grow(growing *g) {
     g->of = lmi_alloc_none(&g->arena, n);
     g->made = lmi_alloc_none(&g->arena, n);
     if (!last || !g->of || !g->made) return lmi_nomem(g->e);
-    LAM_TRY(add_node(g, -1, "", &root));
+    LAM_TRY(lmi_map_reserve(&g->children, (size_t)n, g->e)); /* few files have more modules */
+    LAM_TRY(add_node(g, -1, "", 0, &root));
     LAM_TRY(add_classes(g));
     for (int32_t i = 0; i < n; i++) {
         const lmi_stored_tensor *x = lmi_tensors_at(g->t, i);
         if (x->in < 0) LAM_TRY(find_node(g, x->name, &g->of[i], &last[i]));
     }
+    LAM_TRY(lmi_builder_reserve(g->b, (int32_t)g->nodes.n, n, g->e));
     LAM_TRY(add_places(g));
     for (int32_t i = 0; i < n; i++)
         if (g->of[i] >= 0) LAM_TRY(add_tensor(g, i, last[i]));
@@ -349,15 +361,13 @@ static lam_status grow(growing *g) {
 lam_status lmi_tensors_tree(lmi_tensors *t, lam_builder *b, lam_error *e) {
     growing g = {.t = t, .b = b, .e = e};
     lmi_vec_init(&g.nodes, sizeof(node));
-    lmi_map_init(&g.by_path);
-    lmi_map_init(&g.first_number);
-    lmi_buf_init(&g.path);
+    lmi_map_init(&g.children);
+    lmi_buf_init(&g.name);
     lmi_arena_init(&g.arena, UINT64_MAX);
     lam_status s = grow(&g);
     lmi_vec_free(&g.nodes);
-    lmi_map_free(&g.by_path);
-    lmi_map_free(&g.first_number);
-    lmi_buf_free(&g.path);
+    lmi_map_free(&g.children);
+    lmi_buf_free(&g.name);
     lmi_arena_free(&g.arena);
     return s;
 }

@@ -146,7 +146,7 @@ static lam_status add_tensor(walking *w, const frame *f, const char *path, lmi_s
                              uint64_t identity) {
     char number[24];
     x->name = *path ? path : "tensor";
-    if (lmi_map_get(&w->t->by_name, x->name) >= 0) { /* as of the names 0 and "0" of a dict */
+    if (lmi_tensors_find(w->t, x->name) >= 0) { /* as of the names 0 and "0" of a dict */
         snprintf(number, sizeof number, "[%d]", (int)lmi_tensors_n(w->t));
         LAM_TRY(join(w, path, number, &x->name));
     }
@@ -242,9 +242,7 @@ static lam_status strip(walking *w, int32_t first, size_t first_module) {
         lmi_stored_module *m = lmi_vec_at(&w->t->modules, i);
         m->path += strlen(m->path) > n ? n + 1 : n;
     }
-    lmi_map_clear(&w->t->by_name);
-    for (int32_t i = 0; i < lmi_tensors_n(w->t); i++)
-        LAM_TRY(lmi_map_put(&w->t->by_name, lmi_tensors_at(w->t, i)->name, i, w->e));
+    LAM_TRY(lmi_tensors_renamed(w->t, w->e));
     return lmi_tensors_note(w->t, w->e, "its tensors are under '%.100s'", w->only);
 }
 

@@ -29,8 +29,8 @@ static void join(matching *k, int side, int32_t i, int32_t j) {
 
 /* The tensor of a side with a name, if it has no mate; -1: none. */
 static int32_t single(const matching *k, int side, const char *name) {
-    const int64_t i = lmi_map_get(&k->t[side]->by_name, name);
-    return i >= 0 && k->mate[side][i] < 0 ? (int32_t)i : -1;
+    const int32_t i = lmi_tensors_find(k->t[side], name);
+    return i >= 0 && k->mate[side][i] < 0 ? i : -1;
 }
 
 /* -- by names -------------------------------------------------------------------------------------------- */

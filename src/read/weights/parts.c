@@ -19,8 +19,8 @@ const lmi_stored_tensor *lmi_part(const lmi_tensors *t, const lmi_stored_tensor 
     const size_t n = strlen(x->name), less = strlen(tail);
     if (n < less || strcmp(x->name + n - less, tail) != 0) return NULL;
     const int all = snprintf(name, sizeof name, "%.*s%s", (int)(n - less), x->name, end);
-    const int64_t i = (size_t)all < sizeof name ? lmi_map_get(&t->by_name, name) : -1;
-    return i < 0 ? NULL : lmi_tensors_at(t, (int32_t)i);
+    const int32_t i = (size_t)all < sizeof name ? lmi_tensors_find(t, name) : -1;
+    return i < 0 ? NULL : lmi_tensors_at(t, i);
 }
 
 bool lmi_part_is_plain(const lmi_stored_tensor *x) {

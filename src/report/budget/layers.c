@@ -65,10 +65,10 @@ static void add_operator(lmi_growth *p, struct lmi_growth_op op) {
 static lam_status find_operators(lam_check *k, lmi_growth *p, const lam_costs *c, const lmi_figure_info *of,
                                  lam_error *e) {
     const lam_model *m = lam_costs_model(c);
-    int32_t place = lam_model_find(m, p->path);
+    lam_status s = lmi_model_index(m, e);
+    const int32_t place = lam_model_find(m, p->path);
     lmi_map names;
     lmi_vec sums;
-    lam_status s = LAM_OK;
     lmi_map_init(&names);
     lmi_vec_init(&sums, sizeof(struct lmi_growth_op));
     for (int32_t i = 0; i < lam_model_n_ops(m) && s == LAM_OK; i++) {

@@ -111,6 +111,7 @@ lam_held lmi_saved_held_of(const char *name) {
 
 lam_status lmi_saved_place(const lmi_saved *s, uint32_t at, int32_t *out) {
     const char *path = lmi_json_as_text(&s->j, at);
+    LAM_TRY(lmi_model_index(s->m, s->e));
     *out = path ? lam_model_find(s->m, path) : -1;
     if (*out >= 0) return LAM_OK;
     return lmi_saved_wrong(s, at, at ? "is the path of no row" : "a part of it has no path");

@@ -195,6 +195,12 @@ static void paths_are_found(void **state) {
     place(&t, root, "m7", net); /* a path given twice: the first stays */
     lam_model *m = finish(&t);
     assert_string_equal(lam_model_place(m, 0)->name, "");
+    oom_arm(0, true); /* without memory for their index they are compared one by one */
+    assert_int_equal(lam_model_find(m, "m299.x"), 600);
+    assert_int_equal(lam_model_find(m, "m7"), 15);
+    assert_int_equal(lam_model_find(m, "m7.y"), -1);
+    assert_true(oom_injected);
+    oom_disarm();
     for (int i = 0; i < 300; i++) {
         snprintf(name, sizeof name, "m%d.x", i);
         assert_int_equal(lam_model_find(m, name), 2 + 2 * i);
