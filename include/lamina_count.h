@@ -126,21 +126,26 @@ typedef struct lam_row_phases {
     lam_count total_backward[LAM_N_METRICS], total_recompute[LAM_N_METRICS]; /* with every row below it */
 } lam_row_phases;
 
+/* A row and every row below it (calls made inside this call), and the distinct parameters of its place and
+ * everything under it. */
+typedef struct lam_row_below {
+    lam_count total[LAM_N_METRICS];
+    lam_count params, param_bytes, logical_bytes, local_bytes; /* of the bytes as in lam_cost_row */
+} lam_row_below;
+
 typedef struct lam_cost_row {
     /* -1: a place that was never called, a container's own parameters, or (counted, at the root) the
      * operators that ran outside every call */
     int32_t event;
     int32_t place, module, depth;
-    lam_count metric[LAM_N_METRICS];
+    const lam_count *metric; /* LAM_N_METRICS of them; never NULL */
     /* as the convention's column of parameters shows them; bytes: of the memory in which they are stored */
     lam_count params, grad_params, nograd_params, param_bytes, buffers, buffer_bytes;
     lam_count logical_bytes;          /* what params take by their shapes and types */
     lam_count packed, packed_bytes;   /* the part of them that quantised layers keep packed */
-    lam_count total[LAM_N_METRICS];   /* this row and every row below it (calls made inside this call) */
+    const lam_row_below *below;       /* with what is below it; never NULL */
     const lam_row_phases *phases;     /* metric[] and total[] of the other phases; never NULL */
     lam_count local_params, local_bytes; /* the part of params and param_bytes that this process holds */
-    lam_count total_params;           /* distinct parameters of the place and everything under it */
-    lam_count total_param_bytes, total_logical_bytes, total_local_bytes; /* the same of their bytes */
     lam_count running_stats; /* elements of running_mean and running_var among the buffers of this row */
     bool shared;     /* an earlier row counted one of its parameters or buffers */
     bool leaf;       /* no registered children */

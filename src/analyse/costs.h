@@ -71,6 +71,10 @@ struct lmi_call_slots; /* times.h */
 struct lmi_rf;         /* rfgraph.h */
 typedef struct lmi_rf lmi_rf;
 
+/* The metrics of rows without a call: where nothing ran, where it is not known what did, and of the operators
+ * outside every call. */
+enum { LMI_ROW_NOTHING, LMI_ROW_UNKNOWN, LMI_ROW_OUTSIDE, LMI_N_UNCALLED };
+
 /* The counts that the caller's function gave for one operator. */
 typedef struct lmi_answer {
     int32_t op;
@@ -96,6 +100,7 @@ struct lam_costs {
     int32_t n_rows;
     lam_cost_row *rows;
     lmi_call_cost *prices; /* one an event */
+    lam_count uncalled[LMI_N_UNCALLED][LAM_N_METRICS]; /* of rows without a call, which share them */
     lam_count total[LAM_N_METRICS];
     lam_param_totals params;
     int32_t n_unruled;
@@ -110,6 +115,7 @@ struct lam_costs {
     struct lmi_call_slots *slots; /* of the calls here, if times are those of another capture; else NULL */
     lmi_rf *rf;                   /* receptive fields on the graph; NULL: none */
     bool rf_pending; /* receptive fields, also those of the rows, are not computed yet: lmi_rf_need */
+    bool below_pending;           /* the same of what is below the rows: lmi_below_need */
     struct lmi_work *pending; /* the data that rows are made from; NULL: the rows exist */
     bool none_called;         /* no layer was called, so a sum of 0 is not the model's cost */
     bool unsettled;           /* the rows could not be made */

@@ -47,10 +47,10 @@ static lam_status json_row(lmi_cli *c, lam_costs *costs, int32_t row, lam_error 
     const lam_cost_row *r = lam_costs_row(costs, row);
     const lam_event *ev = lam_model_event(m, r->event);
     const lam_field counts[] = {
-        {.name = "params", .type = LAM_FIELD_COUNT, .count = r->total_params},
-        {.name = "param_bytes", .type = LAM_FIELD_COUNT, .count = r->total_param_bytes},
-        {.name = "logical_bytes", .type = LAM_FIELD_COUNT, .count = r->total_logical_bytes},
-        {.name = "local_bytes", .type = LAM_FIELD_COUNT, .count = r->total_local_bytes}};
+        {.name = "params", .type = LAM_FIELD_COUNT, .count = r->below->params},
+        {.name = "param_bytes", .type = LAM_FIELD_COUNT, .count = r->below->param_bytes},
+        {.name = "logical_bytes", .type = LAM_FIELD_COUNT, .count = r->below->logical_bytes},
+        {.name = "local_bytes", .type = LAM_FIELD_COUNT, .count = r->below->local_bytes}};
     lam_receiver to = lam_json_field(c->json, NULL);
     lmi_json_open(c, NULL, LAM_FIELD_OBJECT);
     lmi_json_text(c, "type", lam_model_module(m, r->module)->type);
@@ -61,7 +61,8 @@ static lam_status json_row(lmi_cli *c, lam_costs *costs, int32_t row, lam_error 
     lmi_json_text(c, "rule", r->rule_kind);
     lmi_json_text(c, "reason", r->reason);
     for (int i = 0; i < 4; i++)
-        if (i < 2 || !lmi_is_same(counts[i].count, r->total_param_bytes)) (void)to.field(to.self, &counts[i]);
+        if (i < 2 || !lmi_is_same(counts[i].count, r->below->param_bytes))
+            (void)to.field(to.self, &counts[i]);
     lam_status s = lam_costs_tell(costs, LAM_COSTS_WHY, row, lam_json_field(c->json, "why"), e);
     if (s == LAM_OK) s = lam_costs_tell(costs, LAM_COSTS_FACTS, row, lam_json_field(c->json, "facts"), e);
     lmi_json_close(c);

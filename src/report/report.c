@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Selects the writer of a layout and format. */
-#include "analyse/field/field.h"
+#include "analyse/cost/numbers.h"
 #include "report/formats/formats.h"
 
 /* Writes another tool's layout by the host; only users of the Python package have these. */
@@ -133,10 +133,8 @@ static lam_status check_table(const lmi_job *j, bool own, lam_error *e) {
 static lam_status check(const lam_costs *c, const lam_report_options *o, lam_error *e) {
     bool counted = o->peak.bytes > 0 ? lmi_has_metric(c, LAM_BYTES_READ) : !o->bytes || moves(c);
     if (!counted) return no_bytes(c, e);
-    if (o->time && !lmi_has_times(c))
-        return lmi_no_times(c->model, "time", e);
-    if (o->memory && !lam_model_memory_seen(c->model))
-        return lmi_no_memory(c->model, e);
+    if (o->time && !lmi_has_times(c)) return lmi_no_times(c->model, "time", e);
+    if (o->memory && !lam_model_memory_seen(c->model)) return lmi_no_memory(c->model, e);
     if (o->width < 0)
         return lmi_fail(e, LAM_USAGE, "width", "a width of %d is not possible; give 0 or more", o->width);
     if (o->max_depth < -1)
@@ -161,7 +159,7 @@ lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam
     LAM_TRY(check(c, j.o, e));
     lam_status found = find_writer(j.o, &j.layout, &write, e);
     if (found != LAM_OK || !write) return found;
-    if (has_fields(&j, write)) LAM_TRY(lmi_rf_need(c, e));
+    if (has_fields(&j, write)) LAM_TRY(lmi_rows_need(c, e));
     LAM_TRY(needs_run(j.m, write, e));
     LAM_TRY(check_table(&j, write == lmi_text_own || write == lmi_md_own || write == write_page, e));
     bool whole = write == lmi_json || write == lmi_csv_rows; /* these write all data */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Rows below a depth summed into the row at that depth, as torchscan 0.1.2's aggregate_info does. */
-#include "analyse/field/field.h"
+#include "analyse/cost/numbers.h"
 
 static void add(lam_count *to, lam_count n) { *to = lmi_settled(lam_count_add(*to, n)); }
 
-static void add_row(lam_cost_row *to, const lam_cost_row *from) {
-    for (int i = 0; i < LAM_N_METRICS; i++) add(&to->metric[i], from->metric[i]);
+/* `metric`: those of `to`. */
+static void add_row(lam_cost_row *to, lam_count *metric, const lam_cost_row *from) {
+    for (int i = 0; i < LAM_N_METRICS; i++) add(&metric[i], from->metric[i]);
     add(&to->params, from->params);
     add(&to->grad_params, from->grad_params);
     add(&to->nograd_params, from->nograd_params);
@@ -25,17 +26,21 @@ static void add_row(lam_cost_row *to, const lam_cost_row *from) {
 
 /* Sums the rows after row `at` that are deeper than it. A container whose children never ran keeps its own
  * numbers. */
-static void gather(lam_costs *c, int32_t at, int32_t max_depth) {
+static lam_status gather(lam_costs *c, int32_t at, int32_t max_depth, lam_error *e) {
     lam_cost_row *row = &c->rows[at];
+    lam_count *metric = lmi_copy(&c->arena, row->metric, LAM_N_METRICS, sizeof *metric);
+    if (!metric) return lmi_nomem(e);
+    row->metric = metric;
     for (int32_t i = at + 1; i < c->n_rows && c->rows[i].depth > max_depth; i++) {
         const lam_cost_row *below = &c->rows[i];
-        add_row(row, below);
+        add_row(row, metric, below);
         if (c->rf_backwards && i > at + 1) continue;
         row->rf = below->rf;
         row->rf_stride = below->rf_stride;
         row->rf_padding = below->rf_padding;
         row->rf_state = below->rf_state;
     }
+    return LAM_OK;
 }
 
 static bool has_depth(const lam_costs *c, int32_t depth, int32_t *deepest) {
@@ -50,7 +55,7 @@ static bool has_depth(const lam_costs *c, int32_t depth, int32_t *deepest) {
 
 lam_status lam_costs_aggregate(lam_costs *c, int32_t max_depth, lam_error *e) {
     int32_t deepest;
-    LAM_TRY(lmi_rf_need(c, e));
+    LAM_TRY(lmi_rows_need(c, e));
     if (c->model->given) return lmi_needs_run(c->model, "a sum over deeper rows", e);
     if (c->n_rows == 0)
         return lmi_fail(e, LAM_USAGE, "max_depth", "there is no row to aggregate; no layer was called");
@@ -63,7 +68,7 @@ lam_status lam_costs_aggregate(lam_costs *c, int32_t max_depth, lam_error *e) {
     int32_t kept = 0;
     for (int32_t i = 0; i < c->n_rows; i++) {
         if (c->rows[i].depth > max_depth) continue;
-        if (c->rows[i].depth == max_depth && !c->rows[i].leaf) gather(c, i, max_depth);
+        if (c->rows[i].depth == max_depth && !c->rows[i].leaf) LAM_TRY(gather(c, i, max_depth, e));
         c->rows[kept++] = c->rows[i];
     }
     c->n_rows = kept;

@@ -23,7 +23,7 @@ static lam_status find_rows(lmi_work *w, lam_error *e) {
     LAM_TRY(lmi_params(w, e));
     LAM_TRY(lmi_gaps(w, e));
     w->c->rf_pending = true;
-    return LAM_OK;
+    return lmi_below_none(w->c, e);
 }
 
 static void free_work(lmi_work *w) {
@@ -151,8 +151,13 @@ int32_t lam_costs_convention(const lam_costs *c) { return lam_convention_find(c-
 
 int32_t lam_costs_n_rows(const lam_costs *c) { return c->n_rows; }
 
+lam_status lmi_rows_need(const lam_costs *c, lam_error *e) {
+    LAM_TRY(lmi_rf_need(c, e));
+    return lmi_below_need(c, e);
+}
+
 const lam_cost_row *lam_costs_row(const lam_costs *c, int32_t i) {
-    (void)lmi_rf_need(c, NULL);
+    (void)lmi_rows_need(c, NULL);
     return i >= 0 && i < c->n_rows ? &c->rows[i] : NULL;
 }
 

@@ -5,6 +5,11 @@
 
 #include "analyse/costs.h"
 
+/* Fills what is below the rows (below.c). This is done once, before it is first read. LAM_NOMEM: it is
+ * unknown until the next try. The second fills all that rows have at their first use. */
+lam_status lmi_below_need(const lam_costs *c, lam_error *e);
+lam_status lmi_rows_need(const lam_costs *c, lam_error *e);
+
 /* The counts of one operator under the costs' rules, user-defined ones included. */
 void lmi_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS]);
 /* True for an operator in flex_attention, as far as torch tells. The second leaves out of its effective

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parameters and buffers: the row that shows a tensor, and the number of distinct ones under each place. */
+ * Parameters and buffers: the row that shows a tensor. */
 #include "analyse/cost/work.h"
 
 static void count_into(lam_count *to, lam_count n) { *to = lam_count_add(*to, n); }
@@ -15,16 +15,13 @@ static bool is_running_stat(const char *name) {
     return name && (strcmp(name, "running_mean") == 0 || strcmp(name, "running_var") == 0);
 }
 
-/* Packed weights are parameters that torch does not list, and so no other tool counts. */
-static bool counts_packed(const lmi_work *w) { return !w->c->released; }
-
 static void count_tensor(const lmi_work *w, const lam_owned *o, lam_cost_row *row) {
     const lam_tensor *t = &w->m->tensors[o->tensor];
     lam_count n = lmi_count_of(t->numel), bytes = lmi_count_of(t->bytes);
     if (t->packed) {
         count_into(&row->packed, n);
         count_into(&row->packed_bytes, bytes);
-        if (!counts_packed(w)) return;
+        if (!lmi_counts_packed(w->c)) return;
     } else if (o->is_buffer) {
         count_into(&row->buffers, n);
         count_into(&row->buffer_bytes, bytes);
@@ -118,64 +115,6 @@ static lam_status of_module(lmi_work *w, lam_error *e) {
     return LAM_OK;
 }
 
-/* -- distinct parameters under each place ------------------------------------------------------ */
-
-enum { ELEMENTS, STORED, LOGICAL, LOCAL, N_UNDER };
-
-/* Sums of the tensors under a place, and how many of these have an unknown number. */
-typedef struct under {
-    lmi_int128 n[N_UNDER];
-    int64_t unknown[N_UNDER];
-} under;
-
-typedef struct weighing {
-    under *sum; /* per place */
-    bool packed;
-} weighing;
-
-static void weigh(void *self, int32_t place, const lam_tensor *t, int sign) {
-    const weighing *w = self;
-    const int64_t numbers[N_UNDER] = {t->numel, t->bytes, lmi_logical_bytes(t), t->local_bytes};
-    under *u = &w->sum[place];
-    if (t->packed && !w->packed) return;
-    for (int k = 0; k < N_UNDER; k++) {
-        if (numbers[k] < 0)
-            u->unknown[k] += sign;
-        else
-            u->n[k] += sign * (lmi_int128)numbers[k];
-    }
-}
-
-static lam_count as_count(const under *u, int k) {
-    const lmi_int128 half = (lmi_int128)INT64_MAX + 1;
-    lam_state state = u->unknown[k] == 0              ? LAM_EXACT
-                      : k == ELEMENTS || u->n[k] == 0 ? LAM_UNKNOWN
-                                                      : LAM_AT_LEAST;
-    return lmi_settled((lam_count){(int64_t)(u->n[k] % half), (uint32_t)(u->n[k] / half), state});
-}
-
-static lam_status totals_under(lmi_work *w, lam_error *e) {
-    under *sum = lmi_alloc(&w->scratch, (uint64_t)w->m->n_places, sizeof *sum);
-    if (!sum) return lmi_nomem(e);
-    weighing all = {sum, counts_packed(w)};
-    LAM_TRY(lmi_tree_weigh(&w->tree, w->m, &w->scratch, weigh, &all, e));
-    for (int32_t i = w->m->n_places - 1; i >= 0; i--) {
-        int32_t parent = w->m->places[i].parent;
-        for (int k = 0; parent >= 0 && k < N_UNDER; k++) {
-            sum[parent].n[k] += sum[i].n[k];
-            sum[parent].unknown[k] += sum[i].unknown[k];
-        }
-    }
-    for (int32_t r = 0; r < w->c->n_rows; r++) {
-        lam_cost_row *row = &w->c->rows[r];
-        row->total_params = as_count(&sum[row->place], ELEMENTS);
-        row->total_param_bytes = as_count(&sum[row->place], STORED);
-        row->total_logical_bytes = as_count(&sum[row->place], LOGICAL);
-        row->total_local_bytes = as_count(&sum[row->place], LOCAL);
-    }
-    return LAM_OK;
-}
-
 /* -- the whole model --------------------------------------------------------------------------- */
 
 static lam_status whole_model(lmi_work *w, lam_error *e) {
@@ -225,7 +164,6 @@ lam_status lmi_params(lmi_work *w, lam_error *e) {
         first_seen(w);
     else
         LAM_TRY(of_module(w, e));
-    LAM_TRY(totals_under(w, e));
     LAM_TRY(whole_model(w, e));
     for (int32_t r = 0; r < c->n_rows; r++)
         c->params.in_rows = lam_count_add(c->params.in_rows, c->rows[r].params);

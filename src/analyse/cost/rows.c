@@ -113,47 +113,31 @@ static void fill_row(const lmi_work *w, const lmi_item *it, lam_cost_row *row) {
     row->leaf = mod->flags & LAM_MODULE_LEAF;
     row->rf = row->rf_stride = 1;
     row->rf_state = LAM_UNKNOWN;
-    lmi_no_opinion(w->c, row->metric);
-    lmi_no_opinion(w->c, row->total);
+    row->metric = w->c->uncalled[LMI_ROW_NOTHING];
     if (it->outside && w->by_call) {
         row->counted = true;
-        const lam_count *outside = w->by_call[w->m->n_events].n[LAM_FORWARD];
-        for (int i = 0; i < LAM_N_METRICS; i++) row->metric[i] = lmi_settled(outside[i]);
-        memcpy(row->total, row->metric, sizeof row->total);
+        row->metric = w->c->uncalled[LMI_ROW_OUTSIDE];
         return;
     }
     if (it->event < 0) {
         row->never_called = !w->tree.live[it->place] && !(lmi_plain_holder(mod) && p->n_children == 0);
         const bool inside = lmi_is_inside(mod) && row->never_called && !w->c->released;
         if (w->m->n_events > 0 && !lmi_only_elsewhere(mod) && !inside) return;
-        lmi_set_unknown(row->metric);
-        lmi_set_unknown(row->total);
+        row->metric = w->c->uncalled[LMI_ROW_UNKNOWN];
         return;
     }
     const lmi_call_cost *price = &w->c->prices[it->event];
     row->counted = price->counted;
     row->rule_kind = price->rule ? lmi_rule_name(price->rule) : NULL;
-    for (int i = 0; i < LAM_N_METRICS; i++) row->metric[i] = price->metric[i];
+    row->metric = price->metric;
 }
 
-/* Calls are numbered in the order in which they began, so a backward loop visits children before parents. */
-static lam_status subtotals(lmi_work *w, lam_error *e) {
-    lam_costs *c = w->c;
-    lam_count(*sum)[LAM_N_METRICS] = lmi_alloc(&w->scratch, (uint64_t)w->m->n_events, sizeof *sum);
-    if (!sum) return lmi_nomem(e);
-    for (int32_t r = 0; r < c->n_rows; r++)
-        if (c->rows[r].event >= 0) memcpy(sum[c->rows[r].event], c->rows[r].metric, sizeof *sum);
-    for (int32_t i = w->m->n_events - 1; i >= 0; i--) {
-        int32_t parent = w->m->events[i].parent;
-        for (int k = 0; parent >= 0 && k < LAM_N_METRICS; k++)
-            sum[parent][k] = lmi_count_add(sum[parent][k], sum[i][k]);
-    }
-    for (int32_t r = 0; r < c->n_rows; r++) {
-        lam_cost_row *row = &c->rows[r];
-        for (int k = 0; k < LAM_N_METRICS && row->event >= 0; k++)
-            row->total[k] = lmi_settled(sum[row->event][k]);
-    }
-    return LAM_OK;
+static void fill_uncalled(const lmi_work *w) {
+    const lam_count *outside = w->by_call ? w->by_call[w->m->n_events].n[LAM_FORWARD] : NULL;
+    lam_count(*to)[LAM_N_METRICS] = w->c->uncalled;
+    lmi_no_opinion(w->c, to[LMI_ROW_NOTHING]);
+    lmi_set_unknown(to[LMI_ROW_UNKNOWN]);
+    for (int i = 0; i < LAM_N_METRICS && outside; i++) to[LMI_ROW_OUTSIDE][i] = lmi_settled(outside[i]);
 }
 
 /* Operators that ran outside every call are shown at the root, so that the rows add up to the total. */
@@ -213,7 +197,7 @@ lam_status lmi_rows(lmi_work *w, lam_error *e) {
     c->rows = lmi_alloc(&c->arena, (uint64_t)n, sizeof *c->rows);
     if (!c->rows) return lmi_nomem(e);
     c->n_rows = n;
+    fill_uncalled(w);
     for (int32_t i = 0; i < n; i++) fill_row(w, &items[i], &c->rows[i]);
-    LAM_TRY(subtotals(w, e));
     return lmi_ops_rows(w, e);
 }

@@ -65,8 +65,9 @@ bool lam_costs_speed_inside(const lam_costs *c, int32_t row, lam_phase phase, co
                             lam_speed *out) {
     lam_time t;
     if ((unsigned)phase >= LAM_N_PHASES || !time_of(c, row, &t)) return false;
+    (void)lmi_below_need(c, NULL);
     const lam_cost_row *r = &c->rows[row];
-    const lam_count *const all[] = {r->total, r->phases->total_backward, r->phases->total_recompute};
+    const lam_count *const all[] = {r->below->total, r->phases->total_backward, r->phases->total_recompute};
     return speed_of(all[phase], t.total[phase], peak, out);
 }
 

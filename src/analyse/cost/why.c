@@ -273,6 +273,7 @@ lam_status lmi_whys_new(lmi_whys **out, const lam_costs *c, int32_t row, lam_err
 void lmi_whys_free(lmi_whys *t) { free(t); }
 
 lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *out, lam_error *e) {
+    LAM_TRY(lmi_below_need(c, e)); /* callers read the row too */
     return lmi_whys_at(&(lmi_whys){.c = c, .row = row}, i, out, e);
 }
 

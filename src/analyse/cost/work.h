@@ -147,7 +147,11 @@ void lmi_find_total(lmi_work *w);
 /* Fills c->rows except parameters, receptive fields and reasons. */
 lam_status lmi_rows(lmi_work *w, lam_error *e);
 
-/* Fills the rows' parameter columns under the policy, their total_params, and c->params. */
+/* What is below the rows is unknown until it is needed. */
+lam_status lmi_below_none(lam_costs *c, lam_error *e);
+/* Packed weights are parameters that torch does not list, and so no other tool counts. */
+static inline bool lmi_counts_packed(const lam_costs *c) { return !c->released; }
+/* Fills the rows' parameter columns under the policy, and c->params. */
 lam_status lmi_params(lmi_work *w, lam_error *e);
 
 /* Fills c->growth, of a model whose source leaves sizes open. */

@@ -72,8 +72,8 @@ static void add_row(lmi_rows *t, const int32_t *of_place, int32_t row) {
 static bool some(lam_count c) { return c.n > 0 || c.over > 0; }
 
 static bool works(const lmi_line *l) {
-    return some(l->row.metric[LAM_MACS]) || some(l->row.metric[LAM_FLOPS]) ||
-           some(l->phases.backward[LAM_MACS]) || some(l->phases.backward[LAM_FLOPS]);
+    return some(l->metric[LAM_MACS]) || some(l->metric[LAM_FLOPS]) || some(l->phases.backward[LAM_MACS]) ||
+           some(l->phases.backward[LAM_FLOPS]);
 }
 
 static void take(int64_t to[LAM_N_PHASES], const int64_t from[LAM_N_PHASES]) {
@@ -87,7 +87,7 @@ static void add_child(lmi_rows *t, int32_t i) {
     lmi_line line = *lmi_rows_sum(t, i), *above = lmi_rows_sum(t, at->parent);
     if (line.never_called && lmi_is_inside(line.module) && !lmi_is_inside(above->module))
         for (int k = 0; k < LAM_N_METRICS; k++)
-            line.row.metric[k] = line.phases.backward[k] = line.phases.recompute[k] = lmi_exact(0);
+            line.metric[k] = line.phases.backward[k] = line.phases.recompute[k] = lmi_exact(0);
     for (int32_t n = shares_lines(t) ? at->n_run : 1; n > 0; n--) lmi_line_add(above, &line);
 }
 
@@ -126,7 +126,7 @@ static bool counts(const lmi_job *j, const lmi_line *self) {
     bool called = self->calls > 0 && lmi_by_ops(j->c);
     if (works(self)) return true;
     for (size_t k = 0; k < sizeof metrics / sizeof *metrics; k++) {
-        lam_count n = self->row.metric[metrics[k]];
+        lam_count n = self->metric[metrics[k]];
         if (shows(j, metrics[k]) && (some(n) || (called && n.state != LAM_EXACT))) return true;
     }
     for (int k = LAM_MACS; k <= LAM_FLOPS && lmi_has_phase(j->c, LAM_BACKWARD); k++)

@@ -73,7 +73,7 @@ static uint64_t add_row(uint64_t key, const lam_cost_row *r, bool back) {
 #include "report/numbers/row.def"
     };
     key = lmi_mix(key, lmi_hash(held, sizeof held));
-    key = lmi_mix(key, lmi_hash(r->metric, sizeof r->metric));
+    key = lmi_mix(key, lmi_hash(r->metric, LAM_N_METRICS * sizeof *r->metric));
     if (!back) return key; /* they are zero */
     key = lmi_mix(key, lmi_hash(r->phases->backward, sizeof r->phases->backward));
     return lmi_mix(key, lmi_hash(r->phases->recompute, sizeof r->phases->recompute));

@@ -63,18 +63,25 @@ static lam_status take_row(lmi_saved *s, uint32_t row, int32_t place, int32_t ev
     static const char *const phases[] = {"backward", "recompute"};
     const uint32_t status = lmi_saved_get(s, row, "status"), below = lmi_saved_get(s, row, "subtotal");
     lam_row_phases *back = lmi_saved_room(s, 1, sizeof *back);
-    if (!back) return lmi_nomem(s->e);
+    lam_row_below *whole = lmi_saved_room(s, 1, sizeof *whole);
+    lam_count *metric = lmi_saved_room(s, LAM_N_METRICS, sizeof *metric);
+    if (!back || !whole || !metric) return lmi_nomem(s->e);
     lam_count *const own[] = {back->backward, back->recompute}, *const all[] = {back->total_backward,
                                                                                 back->total_recompute};
     lam_param_totals owned;
-    *r = (lam_cost_row){
-        .event = event, .place = place, .module = place, .depth = s->m->places[place].depth, .phases = back};
+    *r = (lam_cost_row){.event = event,
+                        .place = place,
+                        .module = place,
+                        .depth = s->m->places[place].depth,
+                        .metric = metric,
+                        .below = whole,
+                        .phases = back};
     LAM_TRY(take_owned(s, row, &owned));
     lmi_row_own(r, &owned);
-    r->total_param_bytes = r->total_logical_bytes = r->total_local_bytes = r->running_stats = lmi_unknown();
-    LAM_TRY(lmi_saved_count(s, lmi_saved_get(s, below, "params"), &r->total_params));
-    LAM_TRY(take_metrics(s, row, r->metric));
-    LAM_TRY(take_metrics(s, below, r->total));
+    r->running_stats = whole->param_bytes = whole->logical_bytes = whole->local_bytes = lmi_unknown();
+    LAM_TRY(lmi_saved_count(s, lmi_saved_get(s, below, "params"), &whole->params));
+    LAM_TRY(take_metrics(s, row, metric));
+    LAM_TRY(take_metrics(s, below, whole->total));
     for (int p = 0; p < 2; p++) {
         LAM_TRY(take_metrics(s, lmi_saved_get(s, row, phases[p]), own[p]));
         LAM_TRY(take_metrics(s, lmi_saved_get(s, below, phases[p]), all[p]));

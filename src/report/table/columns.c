@@ -44,7 +44,7 @@ static void put_own_count(const lmi_line *l, lam_count c, lmi_buf *out) {
 }
 
 static void own_bytes(const lmi_line *l, lam_metric metric, lmi_buf *out) {
-    lam_count c = l->row.metric[metric];
+    lam_count c = l->metric[metric];
     bool nothing = c.state == LAM_UNKNOWN || (c.state == LAM_AT_LEAST && c.n == 0 && c.over == 0);
     if (l->never_called || nothing || l->job->o->exact)
         put_own_count(l, c, out);
@@ -57,8 +57,8 @@ static void cell_own_written(const lmi_line *l, lmi_buf *out) { own_bytes(l, LAM
 
 /* If no byte moves there is no ratio. */
 static void cell_own_intensity(const lmi_line *l, lmi_buf *out) {
-    lam_count bytes = lam_metric_bytes(l->row.metric);
-    double v = lam_metric_intensity(l->row.metric);
+    lam_count bytes = lam_metric_bytes(l->metric);
+    double v = lam_metric_intensity(l->metric);
     if (l->never_called || lmi_is_zero(bytes))
         lmi_putc(out, '-');
     else if (v < 0)
@@ -148,7 +148,7 @@ static void cell_device_self(const lmi_line *l, lmi_buf *out) {
 
 static lam_speed speed_of(const lmi_line *l) {
     const lam_time *t = lmi_has_device_times(l->job->c) ? &l->device_time : &l->time;
-    return lmi_speed_of(l->row.metric, t->total[LAM_FORWARD], &l->job->peak);
+    return lmi_speed_of(l->metric, t->total[LAM_FORWARD], &l->job->peak);
 }
 
 /* A negative speed is unknown; no work has no speed. */

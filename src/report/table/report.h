@@ -40,8 +40,9 @@ typedef struct lmi_line {
     const lam_place *place;
     const lam_module *module;
     const lam_event *event; /* the first call; NULL: never called */
-    lam_cost_row row;       /* its numbers: those of a row of the costs, or sums over several */
-    lam_row_phases phases;  /* those of the row's other phases, for sums too */
+    lam_cost_row row; /* its numbers: those of a row of the costs, or sums over several */
+    lam_count metric[LAM_N_METRICS]; /* in place of the row's, as the next: sums of them too */
+    lam_row_phases phases;
     int32_t depth, calls;
     lam_time time, device_time; /* by the host's clock and by a device's; self: without the lines below it */
     bool own;                   /* a container's own work or parameters, without its children */

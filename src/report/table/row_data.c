@@ -70,6 +70,7 @@ void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out) {
                       .calls = r->event >= 0,
                       .outside = lmi_is_outside(r),
                       .never_called = r->never_called};
+    memcpy(out->metric, r->metric, sizeof out->metric);
     lam_time time;
     if (lam_costs_time(j->c, row, &time)) out->time = time;
     if (lam_costs_device_time(j->c, row, &time)) out->device_time = time;
@@ -96,7 +97,7 @@ void lmi_line_add(lmi_line *a, const lmi_line *b) {
     lam_cost_row *to = &a->row;
     const lam_cost_row *from = &b->row;
     for (int i = 0; i < LAM_N_METRICS; i++) {
-        add_count(&to->metric[i], &from->metric[i]);
+        add_count(&a->metric[i], &b->metric[i]);
         add_count(&a->phases.backward[i], &b->phases.backward[i]);
         add_count(&a->phases.recompute[i], &b->phases.recompute[i]);
     }

@@ -28,7 +28,7 @@ static bool memory_of(const lmi_line *l, double *out) {
 }
 
 static bool counted_of(const lmi_figure_info *f, const lmi_line *l, double *out) {
-    const lam_count *counts = f->needs == LAM_NEEDS_BACKWARD ? l->phases.backward : l->row.metric;
+    const lam_count *counts = f->needs == LAM_NEEDS_BACKWARD ? l->phases.backward : l->metric;
     if (f->metric < 0) return known(l->row.params, out);
     if (f->metric == LAM_BYTES_READ) return known(lam_metric_bytes(counts), out);
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the row of a line has its numbers */

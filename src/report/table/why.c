@@ -87,7 +87,7 @@ static void say_metric(const teller *t, const lam_why *row, const lam_why *formu
     char text[64], all[64], tail[TEXT] = "";
     lam_text_count(text, sizeof text, row->value, true);
     lmi_putf(t->out, "  %-10s %15s%s", title_of(row->metric), text, is_bytes(row->metric) ? " bytes" : "");
-    lam_text_count(all, sizeof all, r->total[row->metric], true);
+    lam_text_count(all, sizeof all, r->below->total[row->metric], true);
     if (row->phase == LAM_FORWARD && !r->leaf && strcmp(all, text) != 0)
         snprintf(tail, sizeof tail, "%s with its layers %s", formula && has_formula(formula) ? ";" : ",",
                  all);
@@ -154,12 +154,12 @@ static void say_parameters(const teller *t) {
     const struct {
         const char *name;
         lam_count bytes;
-    } all[] = {{"param_bytes", r->total_param_bytes},
-               {"logical_bytes", r->total_logical_bytes},
-               {"local_bytes", r->total_local_bytes}};
+    } all[] = {{"param_bytes", r->below->param_bytes},
+               {"logical_bytes", r->below->logical_bytes},
+               {"local_bytes", r->below->local_bytes}};
     char text[64];
     bool alike = lmi_is_same(all[0].bytes, all[1].bytes) && lmi_is_same(all[0].bytes, all[2].bytes);
-    lam_text_count(text, sizeof text, r->total_params, true);
+    lam_text_count(text, sizeof text, r->below->params, true);
     lmi_putf(t->out, "  %-10s %15s\n", "params", text);
     for (int i = 0; i < 3 && !alike; i++) {
         if (i > 0 && lmi_is_same(all[i].bytes, all[0].bytes)) continue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The costs of a model under a convention: sums, rows and the reasons for their numbers. */
-#include "analyse/field/field.h"
+#include "analyse/cost/numbers.h"
 #include "report/tell/tell.h"
 
 /* -- rows ---------------------------------------------------------------------------------------------- */
@@ -160,7 +160,7 @@ static lam_status check(const lam_costs *c, lam_costs_part part, int32_t i, lam_
         return lmi_fail(e, LAM_RANGE, NULL, "there is no phase %d; there are %d", (int)i, LAM_N_PHASES);
     if ((part == LAM_COSTS_WHY || part == LAM_COSTS_FACTS) && (i < 0 || i >= n))
         return lmi_fail(e, LAM_RANGE, NULL, "there is no row %d; there are %d", (int)i, (int)n);
-    return part == LAM_COSTS_ROWS ? lmi_rf_need(c, e) : LAM_OK;
+    return part == LAM_COSTS_ROWS ? lmi_rows_need(c, e) : LAM_OK;
 }
 
 lam_status lam_costs_tell(lam_costs *c, lam_costs_part part, int32_t i, lam_receiver to, lam_error *e) {

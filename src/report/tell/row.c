@@ -163,8 +163,8 @@ static void tell_costs(lmi_teller *t, const told_row *r) {
     lmi_metric_fields(t, c, row->metric);
     lmi_phase_fields(t, c, row->phases->backward, row->phases->recompute);
     tell_object(t, "subtotal");
-    lmi_tell_count(t, "params", row->total_params);
-    lmi_metric_fields(t, c, row->total);
+    lmi_tell_count(t, "params", row->below->params);
+    lmi_metric_fields(t, c, row->below->total);
     lmi_phase_fields(t, c, row->phases->total_backward, row->phases->total_recompute);
     tell_end(t);
 }
@@ -267,14 +267,15 @@ static void tell_row(lmi_teller *t, const told_row *r) {
 }
 
 /* What is the sum of several rows in no row is unknown. */
-static void sum_up(const lam_costs *c, lam_cost_row *whole, lam_row_phases *back) {
+static void sum_up(const lam_costs *c, lam_cost_row *whole, lam_row_below *below, lam_row_phases *back) {
     const lam_param_totals owned = lam_costs_params(c);
-    *whole =
-        (lam_cost_row){.event = -1, .rf_state = LAM_UNKNOWN, .total_params = owned.params, .phases = back};
+    *whole = (lam_cost_row){
+        .event = -1, .rf_state = LAM_UNKNOWN, .metric = below->total, .below = below, .phases = back};
+    *below = (lam_row_below){.params = owned.params};
     lmi_row_own(whole, &owned);
     for (int i = 0; i < LAM_N_METRICS; i++) {
         const lam_metric m = (lam_metric)i;
-        whole->metric[i] = whole->total[i] = lmi_total(c, m);
+        below->total[i] = lmi_total(c, m);
         back->backward[i] = back->total_backward[i] = lam_costs_phase_total(c, LAM_BACKWARD, m);
         back->recompute[i] = back->total_recompute[i] = lam_costs_phase_total(c, LAM_RECOMPUTE, m);
     }
@@ -285,10 +286,11 @@ void lmi_row_fields(lmi_teller *t, const lmi_rows *rows, int32_t i) {
     static const lam_module nothing = {.type = ""};
     const lam_model *m = rows->c->model;
     lam_cost_row whole;
+    lam_row_below below;
     lam_row_phases back;
     told_row r = {.of = rows, .m = m, .row = &whole, .place = &nowhere, .module = &nothing, .index = -1};
     if (i < 0) {
-        sum_up(rows->c, &whole, &back);
+        sum_up(rows->c, &whole, &below, &back);
     } else {
         r.index = i;
         r.row = lam_costs_row(rows->c, i);

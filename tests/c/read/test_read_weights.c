@@ -43,7 +43,7 @@ static void the_names_of_tensors_are_a_tree(void **state) {
     assert_int_equal(lam_costs_total(c, LAM_MACS).state, LAM_UNKNOWN);
     assert_non_null(strstr(lam_costs_gap(c, 0), "no graph"));
     is_exactly(row_of(c, "layers.2.up")->params, 8);
-    is_exactly(row_of(c, "layers")->total_params, 14);
+    is_exactly(row_of(c, "layers")->below->params, 14);
     assert_string_equal(lam_model_told(m, "format"), "safetensors");
     assert_string_equal(lam_model_told(m, "weights"),
                         "22.4 bits a weight: bfloat16 53 %, float32 40 %, float16 6.7 %");
@@ -473,7 +473,7 @@ static void gguf_has_its_types_as_they_are_mixed(void **state) {
         assert_string_equal(lam_model_told(m, "weights"),
                             "6.20 bits a weight: q4_K 76 %, q6_K 19 %, float32 4.8 %");
         is_exactly(row_of(c, "blk.1.attn_q")->params, 2048);
-        is_exactly(row_of(c, "blk")->total_param_bytes, 2 * 1152 + 1024);
+        is_exactly(row_of(c, "blk")->below->param_bytes, 2 * 1152 + 1024);
         const lam_module *root = lam_model_module(m, 0);
         assert_int_equal(root->n_attrs, 3);
         assert_string_equal(root->attrs[0].value.text, "Tiny");

@@ -45,8 +45,8 @@ static void two_parents_torchscan(void **state) {
     assert_true(second->shared);
     assert_false(lam_costs_row(c, 1)->counted);
     assert_int_equal(lam_costs_row(c, 2)->depth, 2);
-    expect(lam_costs_row(c, 1)->total[LAM_FLOPS], 36, LAM_EXACT);
-    expect(lam_costs_row(c, 0)->total[LAM_FLOPS], 72, LAM_EXACT);
+    expect(lam_costs_row(c, 1)->below->total[LAM_FLOPS], 36, LAM_EXACT);
+    expect(lam_costs_row(c, 0)->below->total[LAM_FLOPS], 72, LAM_EXACT);
     expect(lam_costs_total(c, LAM_FLOPS), 72, LAM_EXACT);
     expect(lam_costs_params(c).params, 20, LAM_EXACT);
     expect(lam_costs_params(c).in_rows, 20, LAM_EXACT);
@@ -103,7 +103,7 @@ static void stored_parameters(void **state) {
     expect(p.local_bytes, 14 + 4 * 48 + 60, LAM_EXACT);
     expect(p.packed, 15, LAM_EXACT);
     expect(p.packed_bytes, 60, LAM_EXACT);
-    expect(lam_costs_row(c, 0)->total_params, 115, LAM_EXACT);
+    expect(lam_costs_row(c, 0)->below->params, 115, LAM_EXACT);
     expect(lam_costs_row(c, 1)->param_bytes, 14, LAM_EXACT);
     expect(lam_costs_row(c, 1)->logical_bytes, 160, LAM_EXACT);
     expect(lam_costs_row(c, 3)->params, 15, LAM_EXACT);
@@ -155,8 +155,8 @@ static void two_parents_every_call(void **state) {
         expect(lam_costs_row(c, 2)->params, 20, LAM_EXACT);
         expect(lam_costs_row(c, 5)->params, 0, LAM_EXACT);
         assert_true(lam_costs_row(c, 5)->shared);
-        expect(lam_costs_row(c, 4)->total_params, 20, LAM_EXACT);
-        expect(lam_costs_row(c, 0)->total_params, 20, LAM_EXACT);
+        expect(lam_costs_row(c, 4)->below->params, 20, LAM_EXACT);
+        expect(lam_costs_row(c, 0)->below->params, 20, LAM_EXACT);
         expect(lam_costs_params(c).in_rows, 20, LAM_EXACT);
         assert_null(lam_costs_gap(c, 0));
         lam_costs_free(c);
@@ -183,8 +183,8 @@ static void tied(void **state) {
     lam_costs_free(c);
     c = net_costs(m, "layers", false);
     expect(lam_costs_row(c, 5)->params, 4, LAM_EXACT);
-    expect(lam_costs_row(c, 4)->total_params, 20, LAM_EXACT);
-    expect(lam_costs_row(c, 0)->total_params, 24, LAM_EXACT);
+    expect(lam_costs_row(c, 4)->below->params, 20, LAM_EXACT);
+    expect(lam_costs_row(c, 0)->below->params, 24, LAM_EXACT);
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -225,7 +225,7 @@ static void called_three_times(void **state) {
     lam_costs *c = net_costs(m, "torchscan", true);
     PATHS(c, "", "fc", "other");
     expect(lam_costs_total(c, LAM_MACS), 18, LAM_EXACT);
-    expect(lam_costs_row(c, 0)->total[LAM_MACS], 18, LAM_EXACT);
+    expect(lam_costs_row(c, 0)->below->total[LAM_MACS], 18, LAM_EXACT);
     lam_costs_free(c);
     c = net_costs(m, "thoplw", true);
     PATHS(c, "fc", "other");
@@ -265,12 +265,12 @@ static void never_called(void **state) {
     const lam_cost_row *root = lam_costs_row(c, 0), *aux = lam_costs_row(c, 2), *params = lam_costs_row(c, 4);
     expect(root->params, 7, LAM_EXACT);
     expect(root->buffers, 11, LAM_EXACT);
-    expect(root->total_params, 7 + 6 + 60 + 9 + 13 + 4, LAM_EXACT);
+    expect(root->below->params, 7 + 6 + 60 + 9 + 13 + 4, LAM_EXACT);
     assert_int_equal(aux->event, -1);
     assert_true(aux->never_called);
     assert_true(aux->rf == 1 && aux->rf_stride == 1 && aux->rf_state == LAM_UNKNOWN);
     expect(aux->params, 60, LAM_EXACT);
-    expect(aux->total_params, 60, LAM_EXACT);
+    expect(aux->below->params, 60, LAM_EXACT);
     expect(aux->metric[LAM_MACS], 0, LAM_EXACT);
     assert_false(params->never_called);
     expect(params->params, 13, LAM_EXACT);
@@ -339,7 +339,7 @@ static void uncalled_container(void **state) {
     assert_int_equal(lam_costs_row(c, 1)->event, -1);
     assert_false(lam_costs_row(c, 1)->never_called);
     expect(lam_costs_row(c, 1)->params, 5, LAM_EXACT);
-    expect(lam_costs_row(c, 1)->total_params, 13, LAM_EXACT);
+    expect(lam_costs_row(c, 1)->below->params, 13, LAM_EXACT);
     expect(lam_costs_params(c).in_rows, 13, LAM_EXACT);
     lam_costs_free(c);
     lam_model_free(m);
@@ -483,10 +483,10 @@ static void deep(void **state) {
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "layers", false);
     assert_int_equal(lam_costs_n_rows(c), DEPTH + 1);
-    expect(lam_costs_row(c, 0)->total[LAM_MACS], 4, LAM_AT_LEAST);
-    expect(lam_costs_row(c, 0)->total_params, 9, LAM_EXACT);
-    expect(lam_costs_row(c, DEPTH - 1)->total_params, 9, LAM_EXACT);
-    expect(lam_costs_row(c, DEPTH)->total_params, 6, LAM_EXACT);
+    expect(lam_costs_row(c, 0)->below->total[LAM_MACS], 4, LAM_AT_LEAST);
+    expect(lam_costs_row(c, 0)->below->params, 9, LAM_EXACT);
+    expect(lam_costs_row(c, DEPTH - 1)->below->params, 9, LAM_EXACT);
+    expect(lam_costs_row(c, DEPTH)->below->params, 6, LAM_EXACT);
     expect(lam_costs_params(c).in_rows, 9, LAM_EXACT);
     lam_costs_free(c);
     lam_model_free(m);
@@ -541,7 +541,7 @@ static void random_trees(void **state) {
         lam_costs *c = net_costs(m, "layers", false);
         for (int32_t r = 0; r < lam_costs_n_rows(c); r++) {
             const lam_cost_row *row = lam_costs_row(c, r);
-            assert_int_equal(row->total_params.n, search_below(m, row->place));
+            assert_int_equal(row->below->params.n, search_below(m, row->place));
         }
         lam_param_totals all = lam_costs_params(c);
         assert_int_equal(all.in_rows.n, search_below(m, 0));

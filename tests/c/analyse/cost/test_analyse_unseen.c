@@ -455,7 +455,7 @@ static void nothing_was_called(void **state) {
         for (int32_t r = 0; r < lam_costs_n_rows(c); r++) {
             const lam_cost_row *row = lam_costs_row(c, r);
             const lam_count *sums[] = {row->metric,
-                                       row->total,
+                                       row->below->total,
                                        row->phases->backward,
                                        row->phases->total_backward,
                                        row->phases->recompute,

@@ -186,8 +186,8 @@ static void csv_has_the_rows(const lam_costs *c) {
         cells_are(title, n, cell, "macs", row->metric[LAM_MACS]);
         cells_are(title, n, cell, "flops", row->metric[LAM_FLOPS]);
         cells_are(title, n, cell, "bytes_read", row->metric[LAM_BYTES_READ]);
-        cells_are(title, n, cell, "subtotal_macs", row->total[LAM_MACS]);
-        cells_are(title, n, cell, "subtotal_params", row->total_params);
+        cells_are(title, n, cell, "subtotal_macs", row->below->total[LAM_MACS]);
+        cells_are(title, n, cell, "subtotal_params", row->below->params);
         cells_are(title, n, cell, "backward_macs", row->phases->backward[LAM_MACS]);
         cells_are(title, n, cell, "subtotal_backward_flops", row->phases->total_backward[LAM_FLOPS]);
         cells_are(title, n, cell, "recompute_macs", row->phases->recompute[LAM_MACS]);
