@@ -5,6 +5,9 @@
 
 #ifndef _WIN32
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -18,8 +21,19 @@ extern char **environ;
 
 /* -- the process ------------------------------------------------------------------------------- */
 
+/* Fresh pages cost more than what is computed in them, so memory is used again that is freed: what reading
+ * took serves the numbers and the table. Longer pieces go back to the system, as they would leave gaps. */
+static void keep_memory(void) {
+#ifdef __GLIBC__
+    enum { LONG = 8 << 20 };
+    mallopt(M_MMAP_THRESHOLD, LONG);
+    mallopt(M_TRIM_THRESHOLD, INT32_MAX);
+#endif
+}
+
 void lmi_start(int *argc, char ***argv) {
     (void)argc, (void)argv;
+    keep_memory();
     signal(SIGPIPE, SIG_IGN);
 }
 
