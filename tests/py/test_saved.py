@@ -301,6 +301,12 @@ def test_a_file_with_something_wrong_in_it_is_refused(tmp_path, net, change, sen
     assert "bad.json" in str(told.value) and "--json" in str(told.value) and "\n" not in str(told.value)
 
 
+def test_a_configuration_is_called_so(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "llama", "hidden_size": 64}')
+    with pytest.raises(ValueError, match="it is the configuration of a model, a pipeline or a tokenizer"):
+        lamina.Report.load(tmp_path / "config.json")
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -297,7 +297,7 @@ static bool has_moved(lmx_state *st, const lmx_kept *k, const lmx_tensor *d) {
     return n > 0 && memcmp(d->sizes, k->sizes, sizeof *k->sizes * (size_t)n) != 0;
 }
 
-/* True if it has the dicts of hooks that it had. What is in them is compared like any container. */
+/* True if it has the dicts of hooks that it had. Their contents are compared like those of any container. */
 static bool has_its_hooks(lmx_snapshot *s, const lmx_kept *k) {
     bool same = true;
     for (int i = 0; same && i < 2; i++) {

@@ -44,7 +44,7 @@ struct lam_times {
     lam_outlier *outliers;
     lam_op_time *op_times;
     /* Of each part, in a report that was saved: over all runs, and as rows show it (NULL: an older report
-     * does not tell that). It tells of no other single run. */
+     * does not have that). It has no other single run. */
     const lam_spread *given;
     const int64_t *given_shown;
 };

@@ -221,7 +221,7 @@ const lmi_convention *lmi_convention_for(const lam_model *m, const char *name, l
         if (lmi_convention_counts(&conventions[i], m))
             lmi_putf(&others, "%s%s", others.n ? ", " : "", conventions[i].name);
     lmi_fail(e, LAM_USAGE, name,
-             "it counts what torch runs, and an ONNX file has operators of its own; count by %s",
+             "it counts operators of torch, and an ONNX file has others; count by %s",
              lmi_buf_text(&others));
     lmi_buf_free(&others);
     return NULL;

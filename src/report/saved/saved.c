@@ -77,7 +77,21 @@ static lam_status check_kinds(const lmi_saved *s) {
     return LAM_OK;
 }
 
+/* True for the files of JSON that are beside the weights of models. */
+static bool is_configuration(const lmi_saved *s) {
+    static const char *const names[] = {"model_type", "architectures", "added_tokens", "tokenizer_class",
+                                        "_class_name"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (lmi_saved_has(s, lmi_saved_top(s, names[i]))) return true;
+    return false;
+}
+
 static lam_status check(lmi_saved *s) {
+    if (!lmi_saved_has(s, lmi_saved_top(s, "schema")) && is_configuration(s))
+        return lmi_fail(
+            s->e, LAM_FAILED, s->given.file,
+            "it is the configuration of a model, a pipeline or a tokenizer, which has no layers; give "
+            "the file of the weights, or the folder that both are in");
     if (!lmi_json_equals(&s->j, lmi_saved_top(s, "schema"), "lamina.report/1"))
         return lmi_saved_wrong(s, 0, "its \"schema\" is not \"lamina.report/1\"");
     s->rows = lmi_saved_top(s, "rows");
