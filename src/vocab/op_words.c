@@ -43,26 +43,30 @@ enum { N_WORDS = sizeof words / sizeof *words };
 static const struct op_word *at(int32_t word) { return word >= 0 && word < N_WORDS ? &words[word] : NULL; }
 
 /* Words by a hash of their names. A binary search would touch memory that is not in the cache, and a capture
- * looks up some thirty names. The slots are static: nothing can fail where a program starts. */
+ * looks up some thirty names. The places are static: nothing can fail where a program starts. They are small,
+ * since every process fills them. */
 enum { N_PLACES = 8192 };
-_Static_assert(N_WORDS * 2 < N_PLACES, "half of the places stay free, so the map never grows");
-static lmi_map_slot slots[N_PLACES];
-static lmi_map places = {.slots = slots, .cap = N_PLACES};
+_Static_assert(N_WORDS * 2 < N_PLACES, "half of the places stay free, so a search ends");
+static int16_t places[N_PLACES]; /* the position of a word + 1; 0: a free place */
 
-__attribute__((constructor)) static void place_words(void) {
-    for (int32_t i = 0; i < N_WORDS; i++)
-        (void)lmi_map_add(&places, lmi_hash(words[i].name, strlen(words[i].name)), i, NULL);
-}
-
-static int32_t find(const char *name, size_t n) {
-    const uint64_t hash = lmi_hash(name, n);
-    int64_t i;
-    for (size_t at = (size_t)hash; (i = lmi_map_next(&places, hash, &at)) >= 0;) {
-        const char *spelling = words[i].name;
+/* Where a word is, or the free place for it. */
+static size_t place_of(const char *name, size_t n) {
+    size_t i = (size_t)lmi_hash(name, n) % N_PLACES;
+    for (; places[i]; i = (i + 1) % N_PLACES) {
+        const char *spelling = words[places[i] - 1].name;
         if (strncmp(spelling, name, n) == 0 && !spelling[n]) break;
     }
-    return (int32_t)i;
+    return i;
 }
+
+__attribute__((constructor)) static void place_words(void) {
+    for (int16_t i = 0; i < N_WORDS; i++) {
+        int16_t *place = &places[place_of(words[i].name, strlen(words[i].name))];
+        if (!*place) *place = (int16_t)(i + 1);
+    }
+}
+
+static int32_t find(const char *name, size_t n) { return places[place_of(name, n)] - 1; }
 
 static bool ends(const char *name, size_t n, const char *end) {
     size_t k = strlen(end);
