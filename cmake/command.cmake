@@ -3,7 +3,7 @@
 # one that runs here; without one, neither page nor completions are installed.
 include(GNUInstallDirs)
 
-# Linked with the static library: the command runs wherever it is copied to, if SQLite's library is there.
+# Linked with the static library: the command runs wherever it is copied to.
 add_executable(lamina_command src/cmd/main.c)
 target_include_directories(lamina_command PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/src)
 target_link_libraries(lamina_command PRIVATE lamina_flags lamina_static)

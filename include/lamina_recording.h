@@ -100,10 +100,10 @@ typedef struct lam_step_info {
     const lam_step_work *work; /* copied; NULL: it was not counted in this step */
 } lam_step_info;
 
-/* The copy of SQLite that reads and writes recordings, and reads saved reports. */
+/* The copy of SQLite that reads and writes recordings. */
 typedef struct lam_sqlite {
     const char *version; /* "3.46.1"; static storage */
-    const char *whose;   /* "lamina's own": linked; "Python's"; "the system's" and maybe why; static */
+    const char *whose;   /* "Python's", or "the system's" and maybe why; static */
     char file[512];      /* the library's file, cut to fit; "": unknown */
 } lam_sqlite;
 /* LAM_UNSUPPORTED if none is found, or if it is too old. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chooses the copy of SQLite that is used. */
+ * Finds the copy of SQLite that is used. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* dladdr */
 #endif
@@ -29,28 +29,10 @@ static lam_status tell_of(lam_sqlite *to, const char *(*version)(void), int numb
     put_file(to, version);
     if (number >= OLDEST) return LAM_OK;
     return lmi_fail(e, LAM_UNSUPPORTED, to->file,
-                    "recordings and saved reports need SQLite 3.31 or newer, and this is %s; use a Python "
+                    "recordings need SQLite 3.31 or newer, and this is %s; use a Python "
                     "that has a newer one",
                     to->version);
 }
-
-#ifdef LMI_LINKS_SQLITE
-
-/* Checks that sqlite.def agrees with sqlite3.h. */
-#define FUNCTION(result, name, parameters)                                                                   \
-    _Static_assert(_Generic(&sqlite3_##name, result(*) parameters : 1, default : 0), #name);
-#define CONSTANT(name, value) _Static_assert(name == (value), #name);
-#include "base/sqlite.def"
-#undef FUNCTION
-#undef CONSTANT
-
-void lmi_sqlite_of(lmi_sqlite_host host) { (void)host; }
-
-lam_status lam_recording_sqlite(lam_sqlite *out, lam_error *e) {
-    return tell_of(out, sqlite3_libversion, sqlite3_libversion_number(), "lamina's own", e);
-}
-
-#else
 
 typedef struct copy {
     lmi_sqlite_calls calls;
@@ -122,7 +104,7 @@ static lam_status look(copy *to, lam_error *e) {
                        : "the system's";
         if (!ask_system(&to->calls))
             return lmi_fail(e, LAM_UNSUPPORTED, NULL,
-                            "recordings and saved reports need SQLite, and neither Python's module sqlite3 "
+                            "recordings need SQLite, and neither Python's module sqlite3 "
                             "nor a %s was found; " WHAT_TO_DO,
                             names[0]);
     }
@@ -149,8 +131,6 @@ lam_status lam_recording_sqlite(lam_sqlite *out, lam_error *e) {
     *out = it->info;
     return LAM_OK;
 }
-
-#endif
 
 lam_status lmi_sqlite(lam_error *e) {
     lam_sqlite known;

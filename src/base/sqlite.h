@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * SQLite: linked (LMI_LINKS_SQLITE), or found when the first recording is opened. Two copies in one process
- * would release each other's locks, so a host with a copy, such as Python, names it (lmi_sqlite_of). The
- * functions have SQLite's names in both cases; lmi_sqlite must have returned LAM_OK before any of them is
- * called. */
+ * SQLite is found when the first recording is opened: a process that opens none does not take the time to
+ * load it. Two copies in one process would release each other's locks, so a host with a copy, such as
+ * Python, names it (lmi_sqlite_of). The functions have SQLite's names; lmi_sqlite must have returned LAM_OK
+ * before any of them is called. */
 #ifndef LMI_BASE_SQLITE_H
 #define LMI_BASE_SQLITE_H
 
@@ -15,9 +15,6 @@
 #define LMI_SQLITE_LOCKLESS "unix-none"
 #endif
 
-#ifdef LMI_LINKS_SQLITE
-#include <sqlite3.h>
-#else
 typedef struct sqlite3 sqlite3;
 typedef struct sqlite3_stmt sqlite3_stmt;
 typedef long long sqlite3_int64;
@@ -77,9 +74,8 @@ const lmi_sqlite_calls *lmi_sqlite_found(void); /* NULL before lmi_sqlite return
 #define sqlite3_column_bytes lmi_sqlite_found()->column_bytes
 #define sqlite3_mprintf lmi_sqlite_found()->mprintf
 #define sqlite3_free lmi_sqlite_found()->free
-#endif
 
-/* Finds SQLite, unless it is linked or was found before. Any thread may call it. LAM_UNSUPPORTED: there is
+/* Finds SQLite, unless it was found before. Any thread may call it. LAM_UNSUPPORTED: there is
  * none, or it is older than recordings need. */
 lam_status lmi_sqlite(lam_error *e);
 

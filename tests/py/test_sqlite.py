@@ -98,9 +98,7 @@ def test_without_any_it_is_said_and_the_rest_works(tmp_path):
     print(_lamina.text_count(1000))
     """
     sentence, count, line = told(tmp_path, HIDE + code + DOCTOR, LD_LIBRARY_PATH=str(tmp_path))
-    assert sentence.startswith(
-        "recordings and saved reports need SQLite, and neither Python's module sqlite3"
-    )
+    assert sentence.startswith("recordings need SQLite, and neither Python's module sqlite3")
     assert sentence.endswith("install it (Debian: libsqlite3-0)")
     assert count.startswith("1")
     assert line == f"recordings: not possible: {sentence}"

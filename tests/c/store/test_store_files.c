@@ -10,6 +10,14 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+/* sqlite.def agrees with sqlite3.h. */
+#define FUNCTION(result, name, parameters)                                                                   \
+    _Static_assert(_Generic(&sqlite3_##name, result(*) parameters : 1, default : 0), #name);
+#define CONSTANT(name, value) _Static_assert(name == (value), #name);
+#include "base/sqlite.def"
+#undef FUNCTION
+#undef CONSTANT
+
 static int64_t steps_in(const char *file) {
     lam_recording *r = open_recording(file, 0, 0);
     const lam_recorded_model *m = lam_recording_model(r, 0);
