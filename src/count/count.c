@@ -5,11 +5,10 @@
 const lmi_rule *lmi_rule_for(const lmi_convention *c, const lam_module *mod) {
     const lmi_rule *own = lmi_own_of_module(c, mod);
     if (own) return own;
-    lmi_kind kind = lmi_word_kind(mod->word);
-    if (c->rules[LMI_K_any].given) return &c->rules[LMI_K_any];
-    if (kind >= LMI_N_KINDS || (int32_t)kind >= c->n_rules || !c->rules[kind].given) return NULL;
+    const lmi_rule *any = lmi_rule_at(c->rules, LMI_K_any);
+    const lmi_rule *r = lmi_rule_at(c->rules, lmi_word_kind(mod->word));
+    if (any || !r) return any;
     if (c->match == LMI_CLASS && !(mod->flags & LAM_MODULE_EXACT)) return NULL;
-    const lmi_rule *r = &c->rules[kind];
     return !r->only || lmi_listed(r->only, lam_word_name(mod->word)) ? r : NULL;
 }
 
@@ -22,10 +21,8 @@ lam_count lmi_rule_count(const lmi_rule *r, lam_metric metric, const lmi_facts *
 /* -- operators ------------------------------------------------------------------------------------------- */
 
 const lmi_rule *lmi_rule_for_op(const lmi_convention *c, int32_t op_word, const char *name) {
-    lmi_kind kind = lmi_op_kind(op_word);
-    if (!c->op_rules || kind >= LMI_N_KINDS || (int32_t)kind >= c->n_rules) return NULL;
-    const lmi_rule *r = &c->op_rules[kind];
-    return r->given && (!r->only || lmi_listed(r->only, name)) ? r : NULL;
+    const lmi_rule *r = lmi_rule_at(c->op_rules, lmi_op_kind(op_word));
+    return r && (!r->only || lmi_listed(r->only, name)) ? r : NULL;
 }
 
 /* Names without "::" are marks that a program sets around its work. */

@@ -152,10 +152,10 @@ static const char *note_of(const job *j, const parts *p, int32_t op, int32_t eve
     for (int i = 0; i < 2 && op >= 0 && p->cv->op_rules; i++) {
         const lam_op *o = &j->m->ops[ops[i]];
         lmi_kind kind = lmi_op_kind(o->sig->word);
-        const lmi_rule *rule = kind < LMI_N_KINDS ? &p->cv->op_rules[kind] : NULL;
+        const lmi_rule *rule = lmi_rule_at(p->cv->op_rules, kind);
         /* The note of a kind of dense work applies to all its operators; other kinds contain unlike ones. */
         bool counted = lmi_kind_multiplies(kind) || (rule && !rule->only) || lmi_rule_of_op(p->cv, o);
-        if (rule && rule->given && counted && rule->note) return rule->note;
+        if (rule && counted && rule->note) return rule->note;
     }
     bool layers = op < 0 && p->cv->op_rules != p->cv->rules && event < j->m->n_events;
     const lmi_rule *r = layers ? lmi_rule_for(p->cv, &j->m->modules[j->m->events[event].module]) : NULL;

@@ -63,9 +63,9 @@ void lmi_rule_code_free(lmi_rule_code *code) {
 
 static lmi_rule_slot *slot_of(const lmi_convention *c, const lmi_rule *r) {
     if (r->name) return &c->own->codes[r - c->own->rules];
-    const uintptr_t at = (uintptr_t)r, ops = (uintptr_t)c->op_rules;
-    const bool of_op = ops && at >= ops && at < ops + (uintptr_t)c->n_rules * sizeof *r;
-    return of_op ? &c->op_codes[r - c->op_rules] : &c->codes[r - c->rules];
+    const bool of_op = lmi_rule_at(c->op_rules, r->kind) == r;
+    const lmi_rule_table *t = of_op ? c->op_rules : c->rules;
+    return &t->codes[r - t->rows];
 }
 
 lam_status lmi_rule_code_of(const lmi_convention *c, const lmi_rule *r, const lmi_rule_code **out,
@@ -95,13 +95,15 @@ void lmi_rule_run(const lmi_rule_code *code, bool released, const lmi_facts *fac
     }
 }
 
+static void forget(const lmi_rule_table *t) {
+    for (int32_t i = 0; t && i < t->n; i++) lmi_rule_code_free(atomic_exchange(&t->codes[i], NULL));
+}
+
 /* Frees the formulas when the process ends, so that leak checkers report nothing. */
 __attribute__((destructor)) static void forget_codes(void) {
     for (int32_t i = 0; i < lam_n_conventions(); i++) {
         const lmi_convention *c = lmi_convention_at(i);
-        for (int32_t k = 0; k < c->n_rules; k++) {
-            lmi_rule_code_free(atomic_exchange(&c->codes[k], NULL));
-            lmi_rule_code_free(atomic_exchange(&c->op_codes[k], NULL));
-        }
+        forget(c->rules);
+        forget(c->op_rules);
     }
 }

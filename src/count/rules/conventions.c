@@ -3,98 +3,65 @@
  * .def files. */
 #include "count/rules/rules.h"
 
-/* A line may give one part of a kind's rule only, so every part is set by its own designator. */
-#define RULE(k, macs, flops, dmas)                                                                           \
-    [LMI_K_##k].given = true, [LMI_K_##k].kind = LMI_K_##k, [LMI_K_##k].formula = {macs, flops, dmas},
-#define RELEASED(k, macs, flops, dmas) [LMI_K_##k].released = {macs, flops, dmas},
-#define NOTE(k, text)                  [LMI_K_##k].note = text,
-#define ONLY(k, spellings)             [LMI_K_##k].only = spellings,
-#define WHOLE(k)                       [LMI_K_##k].whole = true,
-#define OPEN(k)                        [LMI_K_##k].open = true,
-
-static const lmi_rule rules_layers[LMI_N_KINDS] = {
-#include "count/rules/layers.def"
-};
-static const lmi_rule rules_torchscan[LMI_N_KINDS] = {
-#include "count/rules/torchscan.def"
-};
-static const lmi_rule rules_thoplw[LMI_N_KINDS] = {
-#include "count/rules/thoplw.def"
-};
-static const lmi_rule rules_torch[LMI_N_KINDS] = {
-#include "count/rules/torch.def"
-};
-static const lmi_rule rules_fvcore[LMI_N_KINDS] = {
-#include "count/rules/fvcore.def"
-};
-static const lmi_rule rules_torchinfo[LMI_N_KINDS] = {
-#include "count/rules/torchinfo.def"
-};
+/* COSTS: the metrics that a line gives. */
+#define COSTS(macs, flops, dmas)                                                                             \
+    { macs, flops, dmas }
+#define NAME(x) layers_##x
+#define TABLE   "count/rules/layers.def"
+#include "count/rules/table.def"
+#define NAME(x) torchscan_##x
+#define TABLE   "count/rules/torchscan.def"
+#include "count/rules/table.def"
+#define NAME(x) thoplw_##x
+#define TABLE   "count/rules/thoplw.def"
+#include "count/rules/table.def"
+#define NAME(x) torch_##x
+#define TABLE   "count/rules/torch.def"
+#include "count/rules/table.def"
+#define NAME(x) fvcore_##x
+#define TABLE   "count/rules/fvcore.def"
+#include "count/rules/table.def"
+#define NAME(x) torchinfo_##x
+#define TABLE   "count/rules/torchinfo.def"
+#include "count/rules/table.def"
+#define NAME(x) ptflops_##x
+#define TABLE   "count/rules/ptflops.def"
+#include "count/rules/table.def"
+#define NAME(x) deepspeed_##x
+#define TABLE   "count/rules/deepspeed.def"
+#include "count/rules/table.def"
 
 /* Tables with rules of both sorts are read twice. */
-#define OP(k, macs, flops, dmas)
-#define OP_NOTE(k, text)
-#define OP_ONLY(k, spellings)
-static const lmi_rule rules_ptflops[LMI_N_KINDS] = {
-#include "count/rules/ptflops.def"
-};
-static const lmi_rule rules_deepspeed[LMI_N_KINDS] = {
-#include "count/rules/deepspeed.def"
-};
-#undef RULE
+#define OF_OPERATORS
+#define NAME(x) ptflops_op_##x
+#define TABLE   "count/rules/ptflops.def"
+#include "count/rules/table.def"
+#define NAME(x) deepspeed_op_##x
+#define TABLE   "count/rules/deepspeed.def"
+#include "count/rules/table.def"
+#undef OF_OPERATORS
+#undef COSTS
+
 /* Operators have both counts. The effective count is the dense one unless an EFFECTIVE line differs. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
-#define RULE(k, macs, flops, dmas)                                                                           \
-    [LMI_K_##k].given = true, [LMI_K_##k].kind = LMI_K_##k,                                                  \
-    [LMI_K_##k].formula = {macs, flops, dmas, NULL, NULL, macs, flops},
-#define BYTES(k, read, written)                                                                              \
-    [LMI_K_##k].formula[LAM_BYTES_READ] = read, [LMI_K_##k].formula[LAM_BYTES_WRITTEN] = written,
-#define EFFECTIVE(k, macs, flops)                                                                            \
-    [LMI_K_##k].formula[LAM_EFFECTIVE_MACS] = macs, [LMI_K_##k].formula[LAM_EFFECTIVE_FLOPS] = flops,
-static const lmi_rule rules_exact[LMI_N_KINDS] = {
-#include "count/rules/exact.def"
-#include "count/rules/exact_bytes.def"
-};
-#undef EFFECTIVE
-#undef BYTES
+#define COSTS(macs, flops, dmas)                                                                             \
+    { macs, flops, dmas, NULL, NULL, macs, flops }
+#define MORE    "count/rules/exact_bytes.def"
+#define NAME(x) exact_##x
+#define TABLE   "count/rules/exact.def"
+#include "count/rules/table.def"
+#undef MORE
+#undef COSTS
 #pragma GCC diagnostic pop
-#undef RULE
-#undef RELEASED
-#undef NOTE
-#undef ONLY
-#undef WHOLE
-#undef OPEN
-#undef OP
-#undef OP_NOTE
-#undef OP_ONLY
-#define RULE(k, macs, flops, dmas)
-#define NOTE(k, text)
-#define ONLY(k, spellings)
-#define OP(k, macs, flops, dmas)                                                                             \
-    [LMI_K_##k].given = true, [LMI_K_##k].kind = LMI_K_##k, [LMI_K_##k].formula = {macs, flops, dmas},
-#define OP_NOTE(k, text)      [LMI_K_##k].note = text,
-#define OP_ONLY(k, spellings) [LMI_K_##k].only = spellings,
-static const lmi_rule op_rules_ptflops[LMI_N_KINDS] = {
-#include "count/rules/ptflops.def"
-};
-static const lmi_rule op_rules_deepspeed[LMI_N_KINDS] = {
-#include "count/rules/deepspeed.def"
-};
-#undef RULE
-#undef NOTE
-#undef ONLY
-#undef OP
-#undef OP_NOTE
-#undef OP_ONLY
 
 /* The table with the rules of operators; NULL: operators are not counted. */
 #define OPS_LEAF(id)      NULL
 #define OPS_RULED(id)     NULL
 #define OPS_OWN(id)       NULL
 #define OPS_CHILDLESS(id) NULL
-#define OPS_OPS(id)       rules_##id
-#define OPS_HOOKS(id)     op_rules_##id
+#define OPS_OPS(id)       &id##_rules
+#define OPS_HOOKS(id)     &id##_op_rules
 
 #define HIDDEN_TRUST    LMI_TRUST
 #define HIDDEN_AT_LEAST LMI_HIDDEN_AT_LEAST
@@ -108,15 +75,13 @@ enum {
 #undef CONVENTION
     N_CONVENTIONS
 };
-static lmi_rule_slot codes[N_CONVENTIONS][LMI_N_KINDS], op_codes[N_CONVENTIONS][LMI_N_KINDS];
 static const lmi_convention conventions[] = {
 #define CONVENTION(id, which_, sees_, repeated_, match_, no_rule_, params_, order_, rf_, hidden_, source_)   \
     [C_##id].name = #id, [C_##id].source = source_, [C_##id].which = LMI_##which_,                           \
     [C_##id].sees = LMI_SEES_##sees_, [C_##id].repeated = LMI_##repeated_, [C_##id].match = LMI_##match_,    \
     [C_##id].no_rule = LMI_NR_##no_rule_, [C_##id].params = LMI_##params_,                                   \
     [C_##id].order = LMI_ORDER_##order_, [C_##id].rf = LMI_RF_##rf_, [C_##id].hidden = HIDDEN_##hidden_,     \
-    [C_##id].rules = rules_##id, [C_##id].op_rules = OPS_##which_(id), [C_##id].codes = codes[C_##id],       \
-    [C_##id].op_codes = op_codes[C_##id], [C_##id].n_rules = LMI_N_KINDS,
+    [C_##id].rules = &id##_rules, [C_##id].op_rules = OPS_##which_(id),
 #define UNIT(id, text) [C_##id].unit = text,
 #define LIMIT(id, when, metrics, operators, text)
 #include "count/rules/conventions.def"
@@ -234,21 +199,33 @@ const lmi_convention *lmi_convention_named(const char *name, lam_error *e) {
     return NULL;
 }
 
+const lmi_rule *lmi_rule_at(const lmi_rule_table *t, lmi_kind k) {
+    const uint8_t place = t && k < LMI_N_KINDS ? t->places[k] : 0;
+    return place ? &t->rows[place - 1] : NULL;
+}
+
 bool lmi_kind_multiplies(lmi_kind k) {
-    const char *macs = k < LMI_N_KINDS ? rules_exact[k].formula[LAM_MACS] : NULL;
+    const lmi_rule *r = lmi_rule_at(&exact_rules, k);
+    const char *macs = r ? r->formula[LAM_MACS] : NULL;
     return macs && strcmp(macs, "0") != 0;
 }
 
-bool lmi_convention_tells(const lmi_convention *c, lam_metric metric) {
-    for (int32_t i = 0; i < c->n_rules; i++)
-        if (c->rules[i].formula[metric] || (c->op_rules && c->op_rules[i].formula[metric])) return true;
+static bool tells(const lmi_rule_table *t, lam_metric metric) {
+    for (int32_t i = 0; t && i < t->n; i++)
+        if (t->rows[i].formula[metric]) return true;
     return false;
 }
 
-/* The `*i`-th given rule; otherwise NULL, with `*i` lowered by the number of rules. */
-static const lmi_rule *nth_rule(const lmi_convention *c, const lmi_rule *rules, int32_t *i) {
-    for (int32_t k = 0; k < c->n_rules && *i >= 0; k++)
-        if (rules[k].given && (*i)-- == 0) return &rules[k];
+bool lmi_convention_tells(const lmi_convention *c, lam_metric metric) {
+    return tells(c->rules, metric) || tells(c->op_rules, metric);
+}
+
+/* The `*i`-th rule, in the order of kinds; otherwise NULL, with `*i` lowered by the number of rules. */
+static const lmi_rule *nth_rule(const lmi_rule_table *t, int32_t *i) {
+    for (int32_t k = 0; k < LMI_N_KINDS && *i >= 0; k++) {
+        const lmi_rule *r = lmi_rule_at(t, (lmi_kind)k);
+        if (r && (*i)-- == 0) return r;
+    }
     return NULL;
 }
 
@@ -258,9 +235,9 @@ lam_status lam_convention_rule(int32_t convention, int32_t i, lam_rule *out, lam
         return lmi_fail(e, LAM_RANGE, "convention", "there is no convention number %d; there are %d",
                         (int)convention, (int)N_CONVENTIONS);
     bool of_op = c->which == LMI_OPS;
-    const lmi_rule *r = nth_rule(c, c->rules, &i);
+    const lmi_rule *r = nth_rule(c->rules, &i);
     if (!r && c->which == LMI_HOOKS) {
-        r = nth_rule(c, c->op_rules, &i);
+        r = nth_rule(c->op_rules, &i);
         of_op = true;
     }
     if (!r) return lmi_fail(e, LAM_RANGE, c->name, "there is no rule of that number; ask from 0 until this");

@@ -42,7 +42,6 @@ void lmi_formula_show(const char *text, const lmi_facts *facts, lmi_buf *out, bo
 
 typedef struct lmi_rule {
     lmi_kind kind;
-    bool given; /* the table has a line for this kind */
     /* of an operator. whole: the operators that it calls do not count; open: only these count */
     bool whole, open;
     bool asks; /* the caller's function computes the metrics that have no formula */
@@ -59,6 +58,15 @@ typedef struct lmi_rule_code {
     const lmi_formula *formula[LAM_N_METRICS], *released[LAM_N_METRICS]; /* NULL: the rule has none */
 } lmi_rule_code;
 typedef _Atomic(lmi_rule_code *) lmi_rule_slot;
+
+typedef struct lmi_rule_table {
+    const lmi_rule *rows;
+    const uint8_t *places; /* by kind: the position of its row + 1; 0: it has no rule */
+    lmi_rule_slot *codes;  /* by row, each NULL until its first use */
+    int32_t n;
+} lmi_rule_table;
+/* NULL: there is no table, or no rule of the kind in it. */
+const lmi_rule *lmi_rule_at(const lmi_rule_table *t, lmi_kind k);
 
 /* User-defined rules (user_rules.c). They take precedence over the convention's. */
 typedef struct lmi_own {
@@ -80,10 +88,8 @@ typedef struct lmi_convention {
     enum lmi_order { LMI_ORDER_CALLS, LMI_ORDER_TREE } order;
     enum lmi_rf_policy { LMI_RF_FORWARD, LMI_RF_CHAIN, LMI_RF_GRAPH } rf;
     enum lmi_hidden { LMI_TRUST, LMI_HIDDEN_AT_LEAST } hidden;
-    int32_t n_rules;
-    const lmi_rule *rules; /* indexed by kind; see `given` */
-    const lmi_rule *op_rules; /* the same for operators; NULL: layers are counted alone */
-    lmi_rule_slot *codes, *op_codes; /* of rules and op_rules, each NULL until its first use */
+    const lmi_rule_table *rules;
+    const lmi_rule_table *op_rules; /* the same for operators; NULL: layers are counted alone */
     const lmi_own *own; /* NULL: none; a table never has any */
 } lmi_convention;
 

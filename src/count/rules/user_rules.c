@@ -187,7 +187,7 @@ lam_status lam_rules_add(lam_rules *r, const char *name, const char *const formu
                         "'%s' is not the name of an operator (mylib::op) or a layer (MyLayer)",
                         name ? name : "");
     spot s = {.from = name};
-    lmi_rule rule = {.kind = LMI_N_KINDS, .given = true, .asks = ask, .note = "a rule of your own"};
+    lmi_rule rule = {.kind = LMI_N_KINDS, .asks = ask, .note = "a rule of your own"};
     rule.name = lmi_strndup(&r->arena, name, kept);
     if (!rule.name) return lmi_nomem(e);
     for (int i = 0; i < LAM_N_METRICS; i++) {
@@ -278,7 +278,7 @@ static lam_status begin_rule(reader *t, const char *p, const char *end) {
     lmi_buf note;
     lmi_buf_init(&note);
     lmi_putf(&note, "a rule of your own, %s:%d", t->at.from, (int)t->at.line);
-    t->rule = (lmi_rule){.kind = LMI_N_KINDS, .given = true};
+    t->rule = (lmi_rule){.kind = LMI_N_KINDS};
     t->rule_line = t->at.line;
     t->rule.name = lmi_strndup(&t->r->arena, p, n);
     t->rule.note = lmi_buf_keep(&note, &t->r->arena);

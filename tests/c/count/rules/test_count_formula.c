@@ -367,11 +367,11 @@ static void only_words(void **state) {
     int found = 0;
     for (int32_t c = 0; c < lam_n_conventions(); c++) {
         const lmi_convention *cv = lmi_convention_at(c);
-        for (int32_t k = 0; k < cv->n_rules; k++) {
-            if (!cv->rules[k].only || cv->op_rules == cv->rules) continue;
+        for (int32_t k = 0; k < cv->rules->n; k++) {
+            const lmi_rule *r = &cv->rules->rows[k];
+            if (!r->only || cv->op_rules == cv->rules) continue;
             found++;
-            assert_true(cv->rules[k].given);
-            assert_int_equal(lmi_word_kind(lam_word_module(cv->rules[k].only)), k);
+            assert_int_equal(lmi_word_kind(lam_word_module(r->only)), r->kind);
         }
     }
     assert_int_equal(found, 3);
@@ -383,16 +383,16 @@ static void only_operators(void **state) {
     int found = 0;
     for (int32_t c = 0; c < lam_n_conventions(); c++) {
         const lmi_convention *cv = lmi_convention_at(c);
-        for (int32_t k = 0; cv->op_rules && k < cv->n_rules; k++) {
-            const char *s = cv->op_rules[k].only;
-            assert_true(cv->op_rules[k].given || (!s && !cv->op_rules[k].whole));
+        for (int32_t k = 0; cv->op_rules && k < cv->op_rules->n; k++) {
+            const lmi_rule *r = &cv->op_rules->rows[k];
+            const char *s = r->only;
             for (char name[128]; s && *s; s += strspn(s, " ")) {
                 size_t n = strcspn(s, " ");
                 assert_in_range(n, 1, sizeof name - 1);
                 memcpy(name, s, n);
                 name[n] = '\0';
-                if ((int32_t)lmi_op_kind(lam_word_op(name)) != k) fail_msg("%s: %s", cv->name, name);
-                assert_ptr_equal(lmi_rule_for_op(cv, lam_word_op(name), name), &cv->op_rules[k]);
+                if (lmi_op_kind(lam_word_op(name)) != r->kind) fail_msg("%s: %s", cv->name, name);
+                assert_ptr_equal(lmi_rule_for_op(cv, lam_word_op(name), name), r);
                 found++;
                 s += n;
             }
@@ -540,8 +540,8 @@ static void read_once(void **state) {
     int32_t n = 0, released = 0;
     for (int32_t c = 0; c < lam_n_conventions(); c++) {
         const lmi_convention *cv = lmi_convention_at(c);
-        for (int32_t k = 0; k < 2 * cv->n_rules; k++) {
-            const lmi_rule *rules = k & 1 ? cv->op_rules : cv->rules, *r = rules ? &rules[k / 2] : NULL;
+        for (int32_t k = 0; k < 2 * LMI_N_KINDS; k++) {
+            const lmi_rule *r = lmi_rule_at(k & 1 ? cv->op_rules : cv->rules, (lmi_kind)(k / 2));
             const lmi_rule_code *code, *again;
             if (!r) continue;
             assert_int_equal(lmi_rule_code_of(cv, r, &code, NULL), LAM_OK);

@@ -152,14 +152,16 @@ static void operators_of_layers(void **state) {
 /* -- rules --------------------------------------------------------------------------------------------- */
 
 static bool serves(const char *only, const char *class_name) {
-    lmi_rule rules[LMI_N_KINDS] = {0};
     lam_module mod = {.word = lam_word_module(class_name)};
     lmi_kind kind = lmi_word_kind(mod.word);
-    rules[kind] = (lmi_rule){.given = true, .kind = kind, .only = only};
-    lmi_convention c = {.rules = rules, .n_rules = LMI_N_KINDS, .match = LMI_SUBCLASS};
+    const lmi_rule rule = {.kind = kind, .only = only};
+    uint8_t places[LMI_N_KINDS] = {0};
+    places[kind] = 1;
+    const lmi_rule_table rules = {.rows = &rule, .places = places, .n = 1};
+    lmi_convention c = {.rules = &rules, .match = LMI_SUBCLASS};
     const lmi_rule *found = lmi_rule_for(&c, &mod);
-    assert_true(!found || found == &rules[kind]);
-    c.n_rules = 0;
+    assert_true(!found || found == &rule);
+    places[kind] = 0;
     assert_null(lmi_rule_for(&c, &mod));
     return found != NULL;
 }
@@ -183,8 +185,8 @@ static void listed_rules_say_whose_they_are(void **state) {
     const lmi_convention *c;
     bool both = false;
     for (int32_t k = 0; (c = lmi_convention_at(k)) != NULL; k++) {
-        int32_t first = 0, i = 0;
-        for (int32_t r = 0; r < c->n_rules; r++) first += c->rules[r].given;
+        const int32_t first = c->rules->n;
+        int32_t i = 0;
         lam_rule rule;
         for (; lam_convention_rule(k, i, &rule, NULL) == LAM_OK; i++)
             if (rule.of_op != (c->which == LMI_OPS || i >= first))
