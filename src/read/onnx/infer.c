@@ -355,6 +355,15 @@ static void put_cell(unsigned char *to, int32_t type, int32_t bits, int64_t i, c
     for (int32_t b = 0; b < bits / 8; b++) to[i * (bits / 8) + b] = (unsigned char)(u >> (8 * b));
 }
 
+/* True if a value has the elements of a constant that is in memory. That of a graph's input is the caller's,
+ * and may be gone before the model is. */
+static bool shares(const lmi_infer *c, const lmi_onnx_value *v) {
+    const lmi_value_known *known = lmi_known_of(c, v);
+    const lmi_onnx_value *x = known->like;
+    return x && lmi_known_of(c, x)->cells == known->cells && x->where == LMI_ONNX_MEMORY && x->memory &&
+           !x->input && x->type == v->type && x->bytes == v->bytes;
+}
+
 /* Makes a constant of a value whose elements were computed, for those who read the graph. */
 static lam_status publish(lmi_infer *c, lmi_onnx_value *v) {
     const lmi_value_known *known = lmi_known_of(c, v);
@@ -365,6 +374,11 @@ static lam_status publish(lmi_infer *c, lmi_onnx_value *v) {
     for (int64_t i = 0; i < n; i++)
         if (!known->cells[i].known) return LAM_OK;
     v->bytes = (uint64_t)(n * bits + 7) / 8;
+    if (shares(c, v)) {
+        v->where = LMI_ONNX_MEMORY;
+        v->memory = known->like->memory;
+        return LAM_OK;
+    }
     unsigned char *raw = lmi_alloc(&c->m->arena, v->bytes, 1);
     if (!raw) return lmi_nomem(c->e);
     for (int64_t i = 0; i < n; i++) put_cell(raw, v->type, bits, i, &known->cells[i]);

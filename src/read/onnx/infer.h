@@ -33,6 +33,7 @@ typedef struct lmi_cell {
 /* What inference knows of a value beside its type and shape. */
 typedef struct lmi_value_known {
     const lmi_cell *cells; /* all elements, in order; NULL: nothing is known of them */
+    const lmi_onnx_value *like; /* the value that the elements were taken from; NULL: none */
     int64_t *own;          /* memory for its sizes, of `room` axes */
     int32_t room;
     bool looked;              /* the elements of a constant were read, or can't be */

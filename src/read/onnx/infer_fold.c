@@ -373,7 +373,9 @@ static void move(lmi_node_at *s, int32_t k, const lmi_moves *by) {
 void lmi_fold_same(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_arg(s, 0), *y = lmi_onnx_out(s->all->m, s->n, 0);
     const lmi_cell *from = lmi_cells(s->all, x);
-    if (from && count_of(y) == count_of(x)) lmi_cells_set(s, 0, from);
+    if (!from || count_of(y) != count_of(x)) return;
+    lmi_cells_set(s, 0, from);
+    if (y) lmi_known_of(s->all, y)->like = x;
 }
 
 void lmi_fold_transpose(lmi_node_at *s) {
