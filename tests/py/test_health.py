@@ -786,3 +786,16 @@ def test_a_capture_that_looked_at_no_values_has_no_last_calls():
     assert watch._model.health() is None
     with pytest.raises(ValueError, match="values were not checked"):
         watch._model.health_tail(3)
+
+
+@pytest.mark.skipif(not hasattr(torch._C, "_is_cow_tensor"), reason="this torch has no copy on write")
+@pytest.mark.parametrize("options", [{}, {"memory": True}, {"health": True}], ids=str)
+def test_memory_that_is_shared_until_it_is_written_to_stays_shared(options):
+    x, weight = torch.rand(2, 4), torch.rand(3, 4)
+    model, given = nn.Linear(4, 3), torch._lazy_clone(x)
+    model.weight.data = own = torch._lazy_clone(weight)
+    with lamina.capture(model, **options) as watch:
+        model(given)
+    assert watch.report().rows
+    assert torch._C._is_cow_tensor(given)
+    assert torch._C._is_cow_tensor(own)

@@ -4,10 +4,12 @@ the bit, and the compiler meets nothing of lamina's."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import sqlite3
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -23,6 +25,7 @@ import lamina
 import warm
 from lamina._command import cli
 from lamina._observe.memory import Optimizers
+from lamina.callbacks import StepMeter
 
 needs_recordings()
 dynamo = pytest.importorskip("torch._dynamo", reason="this torch has no compiler")
@@ -314,3 +317,43 @@ def test_what_an_optimizer_keeps_is_in_the_memory_of_a_step(tmp_path):
     kept, state = peak(torch.optim.Adam)
     assert (nothing, state > 500_000) == (0, True)
     assert kept >= plain + state
+
+
+class Branches(nn.Module):
+    """torch.cond() compiles both branches in each call."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 4, self.layer, lambda y: self.layer(y).exp(), (x,))
+
+
+@observed
+@pytest.mark.skipif(not hasattr(torch, "cond"), reason="this torch has no torch.cond()")
+def test_the_compilers_tensors_are_asked_for_nothing_that_torch_refuses(capfd):
+    """A refusal takes torch more than a millisecond, for its trace. Each thread keeps the last one; torch up
+    to 2.12 prints all."""
+    library = ctypes.CDLL(str(Path(torch.__file__).with_name("lib") / "libtorch_cpu.so"))
+    last = getattr(library, "torch_exception_get_what", None)
+    refusals, losses = [], []
+
+    def train():
+        model = Branches()
+        meter = StepMeter(model, every=1, memory=True, health=True)
+        with meter.step():
+            loss = model(torch.rand(2, 4)).sum()
+            loss.backward()
+        losses.append(loss.item())
+        if last:
+            last.restype = ctypes.c_char_p
+            refusals.append(last())
+
+    dynamo.reset()
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join()
+    assert len(losses) == 1
+    assert set(refusals) <= {b""}
+    assert "data pointer" not in capfd.readouterr().err

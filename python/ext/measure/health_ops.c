@@ -324,9 +324,9 @@ void lmx_health_node_ended(lmx_listener *l, const lmx_node_run *node) {
 /* The memory of an operator's first argument; arguments are there only when an operator begins. */
 static uint64_t first_memory(const lmx_checkup *h, const lmx_op_run *op) {
     const lmx_values in = {op->values, op->n_values};
-    void *data = NULL;
+    uint64_t data = 0;
     bool tensor = in.n && lmx_tag_of(in.at) == op->layout->tensor && lmx_has_memory(op->layout, in.at);
-    return tensor && !h->looker.shim->data((void *)(uintptr_t)in.at, &data) ? (uint64_t)(uintptr_t)data : 0;
+    return tensor && lmx_data_of(h->looker.shim, in.at, &data) ? data : 0;
 }
 
 static bool ends_in_place(const char *name) {

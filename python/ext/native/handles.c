@@ -2,17 +2,27 @@
  * Tensors by their handles: their memory, sparse forms, and where their values are. */
 #include "native/handles.h"
 
+bool lmx_data_of(const lmx_shim *s, const void *handle, uint64_t *out) {
+    void *h = (void *)(uintptr_t)handle, *data = NULL;
+    const void *peeked = NULL;
+    *out = 0;
+    if (!s->peek && !s->data) return false;
+    if (s->peek ? s->peek(h, &peeked) : s->data(h, &data)) return false;
+    *out = (uint64_t)(uintptr_t)(s->peek ? peeked : data);
+    return true;
+}
+
 /* If the location of the memory is unknown, the address of its first element identifies it. */
 uint64_t lmx_memory_of(const lmx_layout *l, const lmx_shim *s, const void *handle) {
     uint64_t object = lmx_word_at(handle, 0);
     if (!object) return 0;
     if (l->storage >= 0) return lmx_word_at((const void *)(uintptr_t)object, (size_t)l->storage);
-    void *at = (void *)(uintptr_t)handle, *data = NULL;
+    void *at = (void *)(uintptr_t)handle;
+    uint64_t data;
     int64_t first = 0;
     int32_t dtype = -1;
-    if (!s->data || !s->offset || s->data(at, &data) || s->offset(at, &first) || s->dtype(at, &dtype))
-        return 0;
-    return (uint64_t)(uintptr_t)data - (uint64_t)first * (uint64_t)lam_dtype_bits(dtype) / 8;
+    if (!s->offset || !lmx_data_of(s, at, &data) || s->offset(at, &first) || s->dtype(at, &dtype)) return 0;
+    return data - (uint64_t)first * (uint64_t)lam_dtype_bits(dtype) / 8;
 }
 
 uint64_t lmx_span(int32_t dtype, int32_t ndim, const int64_t *sizes, const int64_t *strides) {
@@ -154,16 +164,15 @@ static bool find_device(const lmx_shim *s, const lmx_streams *gpu, void *h, int3
 bool lmx_find_values(const lmx_layout *l, const lmx_shim *s, const lmx_streams *gpu, void *h, int32_t dtype,
                      lmx_where_values *out) {
     int64_t ndim, *sizes, *strides;
-    void *data = NULL;
-    const void *peeked = NULL;
+    uint64_t data;
     if (!find_device(s, gpu, h, &out->gpu) || !lmx_has_sizes(l, h)) return false;
     if (s->dim(h, &ndim) || ndim < 0 || ndim > LMX_DIMS || s->sizes(h, &sizes)) return false;
     out->v = (lam_values){NULL, dtype, (int32_t)ndim, sizes, NULL};
     if (!lmx_has_memory(l, h)) return false;
     if (s->strides(h, &strides) || s->storage(h, &out->storage) || s->offset(h, &out->offset)) return false;
-    if (s->peek ? s->peek(h, &peeked) : s->data(h, &data)) return false;
+    if (!lmx_data_of(s, h, &data)) return false;
     out->v.strides = strides;
-    out->v.data = s->peek ? peeked : data;
+    out->v.data = (const void *)(uintptr_t)data;
     return true;
 }
 

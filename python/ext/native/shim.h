@@ -35,7 +35,7 @@ typedef struct lmx_shim {
     struct lmx_form nested;      /* its only part has the values of all tensors in it, one after the other */
     void *(*room)(size_t bytes); /* memory for a handle, for `release`; NULL: stored elements are unknown */
     int32_t (*storage)(void *tensor, int64_t *out); /* bytes of its memory; may be NULL */
-    /* As `data`, for reading: no warning for a fake tensor. May be NULL. */
+    /* As `data`, for reading. May be NULL. lmx_data_of() (handles.h) chooses. */
     int32_t (*peek)(void *tensor, const void **out);
     /* C++: torch's negation bit: its values are the negated ones in memory, as of z.conj().imag. May be
      * NULL. */

@@ -69,14 +69,14 @@ static bool locate_handle(lmx_state *st, const lmx_allocator *f, void *handle, l
     const lmx_shim *s = &st->torch.shim;
     int64_t offset = 0, bytes = 0;
     int32_t device = -1, dtype = -1;
-    void *data = NULL;
+    uint64_t data;
     if (!s->offset || !f->storage_size || s->device(handle, &device) || s->dtype(handle, &dtype))
         return false;
     *out = (lmx_address_of){.elsewhere = is_elsewhere(device)};
     if (device != LMX_CPU || !lmx_has_memory(lmx_layout_of(st), handle)) return true;
-    if (s->data(handle, &data) || !data) return true;
+    if (!lmx_data_of(s, handle, &data) || !data) return true;
     if (s->offset(handle, &offset) || f->storage_size(handle, &bytes)) return false;
-    out->address = (uint64_t)(uintptr_t)data - (uint64_t)offset * (uint64_t)lam_dtype_bits(dtype) / 8;
+    out->address = data - (uint64_t)offset * (uint64_t)lam_dtype_bits(dtype) / 8;
     out->bytes = bytes;
     return true;
 }

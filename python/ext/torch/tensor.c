@@ -112,17 +112,17 @@ static void identify(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor 
 static bool by_shim(const lmx_state *st, PyObject *tensor, lmx_tensor *out) {
     const lmx_shim *s = &st->torch.shim;
     const lmx_layout *l = lmx_layout_of(st);
-    void *handle = (char *)tensor + st->torch.offset, *data = NULL;
+    void *handle = (char *)tensor + st->torch.offset;
     int64_t dims = -1, first = 0, *sizes = NULL;
     if (!lmx_has_sizes(l, handle) || s->dim(handle, &dims) || s->sizes(handle, &sizes)) return false;
     if (dims < 0 || dims > LMX_DIMS || s->dtype(handle, &out->dtype) || s->device(handle, &out->device))
         return false;
     out->ndim = (int32_t)dims;
     out->sizes = sizes;
-    if (!lmx_has_memory(l, handle) || s->data(handle, &data)) data = NULL;
+    out->storage = 0;
     /* Without memory, as after its storage was resized to 0, the address is the offset alone. */
-    out->storage = (uint64_t)(uintptr_t)data;
-    if (!data || !s->offset || s->offset(handle, &first)) return true;
+    if (!lmx_has_memory(l, handle) || !lmx_data_of(s, handle, &out->storage) || !out->storage) return true;
+    if (!s->offset || s->offset(handle, &first)) return true;
     if (out->storage == (uint64_t)first * (uint64_t)lam_dtype_bits(out->dtype) / 8) out->storage = 0;
     return true;
 }
