@@ -21,8 +21,8 @@ typedef struct lmx_tensor {
 typedef bool (*lmx_is_fake)(uint64_t address); /* true for the address of a tensor without values */
 /* Bytes from a tensor's first element to its last; 0 if they can't be computed. */
 uint64_t lmx_span(int32_t dtype, int32_t ndim, const int64_t *sizes, const int64_t *strides);
-/* The address of a handle's first element, read-only where this torch can; false: torch gives none. For one to
- * write to, torch copies memory that is shared until it is written to, and raises for a fake tensor of its
+/* The address of a handle's first element, read-only where this torch can; false: none is given. To give one
+ * that can be written to, torch copies memory that is shared until then, and raises for a fake tensor of its
  * compiler, which takes a millisecond. */
 bool lmx_data_of(const lmx_shim *s, const void *handle, uint64_t *out);
 /* The identity of the memory of a handle's tensor (an at::Tensor), the same for all its views; 0: unknown.
