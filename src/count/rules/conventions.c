@@ -185,8 +185,7 @@ const lmi_convention *lmi_convention_for(const lam_model *m, const char *name, l
     for (int32_t i = 0; i < N_CONVENTIONS; i++)
         if (lmi_convention_counts(&conventions[i], m))
             lmi_putf(&others, "%s%s", others.n ? ", " : "", conventions[i].name);
-    lmi_fail(e, LAM_USAGE, name,
-             "it counts operators of torch, and an ONNX file has others; count by %s",
+    lmi_fail(e, LAM_USAGE, name, "it counts operators of torch, and an ONNX file has others; count by %s",
              lmi_buf_text(&others));
     lmi_buf_free(&others);
     return NULL;
