@@ -408,6 +408,40 @@ def test_two_threads_have_their_own(tmp_path):
     assert quick[len(quick) // 2] < 4 * LATE * 1e9
 
 
+def test_a_thread_that_has_ended_leaves_no_spans_in_the_steps_of_another(tmp_path):
+    """All steps of one thread run while the other waits for its second batch."""
+    files, began, ended, waited = (
+        [tmp_path / "a.lamina", tmp_path / "b.lamina"],
+        threading.Event(),
+        threading.Event(),
+        [],
+    )
+
+    class Waits(Late):
+        def __getitem__(self, i):
+            if i == 1:  # the first step lasts until the second batch is there
+                start = time.perf_counter()
+                began.set()
+                ended.wait()
+                waited.append((time.perf_counter() - start) * 1e9)
+            return super().__getitem__(i)
+
+    class Slow(torch.optim.SGD):
+        def step(self, closure=None):
+            time.sleep(LATE)
+            return super().step(closure)
+
+    waiting = threading.Thread(target=loop, args=(net(), DataLoader(Waits(rows=3)), files[0]))
+    waiting.start()
+    began.wait()
+    model = net()
+    loop(model, DataLoader(Late(rows=5)), files[1], optimizer=Slow(model.parameters(), 0.1))
+    ended.set()
+    waiting.join()
+    first = phases_in(files[0])[0]
+    assert first["input"] >= waited[0] > 5 * LATE * 1e9, first
+
+
 def test_differences_of_phases(tmp_path):
     before, after = tmp_path / "before.lamina", tmp_path / "after.lamina"
     loop(net(), DataLoader(Late(), batch_size=4), before)

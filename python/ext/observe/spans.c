@@ -11,7 +11,7 @@ enum { OPEN = 256, RING = 4096 };
 
 typedef struct entry {
     int64_t t0, t1;
-    uint64_t thread;
+    uint64_t thread, whose; /* that it ran on; the one whose step it is in */
     int32_t kind;
 } entry;
 
@@ -35,6 +35,8 @@ static const lmx_record_api *api; /* set once, under the GIL, before the first c
 static _Thread_local uint64_t handle;
 static _Thread_local bool listens;
 static int n_listening; /* threads; under the GIL */
+/* The thread that alone listens; 0: several do. Threads of autograd's engine work for it. */
+static _Atomic uint64_t alone;
 /* Waits for other processes that are open on this thread; and how long it was ready in such without a
  * processor. */
 static _Thread_local int n_waits;
@@ -105,7 +107,8 @@ static void *begins(void **context, const void *record) {
     for (int i = 0; i < OPEN; i++) {
         const void *none = NULL;
         if (!atomic_compare_exchange_strong(&opened[i].record, &none, &taken)) continue;
-        opened[i].of = (entry){lmx_now_ns(), 0, api->thread(), kind};
+        const uint64_t thread = api->thread(), whose = atomic_load(&alone);
+        opened[i].of = (entry){lmx_now_ns(), 0, thread, whose ? whose : thread, kind};
         atomic_store(&opened[i].record, record);
         if (kind == LAM_SPAN_WAIT) begin_wait();
         return context;
@@ -138,7 +141,7 @@ bool lmx_spans_begin(lmx_state *st) {
     if (listens || !found) return listens;
     n_waits = 0;
     handle = lmx_add_callback(found, &c);
-    n_listening++;
+    atomic_store(&alone, ++n_listening == 1 ? found->thread() : 0);
     return listens = true;
 }
 
@@ -155,10 +158,9 @@ uint32_t lmx_spans_seen(void) { return atomic_load(&seen); }
 
 /* == reading =========================================================================================== */
 
-/* Adds what lies between the two moments. An engine's thread that works for this one has another number, so
- * if this thread alone is listened to, all spans are its own. */
+/* Adds what lies between the two moments and is this thread's. */
 static bool add(lmi_vec *to, const entry *of, int64_t t0, int64_t t1) {
-    if (n_listening > 1 && of->thread != api->thread()) return true;
+    if (of->whose != api->thread()) return true;
     const lam_step_span span = {.kind = of->kind,
                                 .t0_ns = of->t0 > t0 ? of->t0 : t0,
                                 .t1_ns = of->t1 < t1 ? of->t1 : t1};
@@ -174,6 +176,7 @@ bool lmx_spans_between(int64_t t0_ns, int64_t t1_ns, lmi_vec *spans) {
     bool ok = api && lost == lost_before;
     lost_before = lost;
     spans->n = 0;
+    if (ok && n_listening == 1) atomic_store(&alone, api->thread()); /* the others have ended */
     for (uint64_t i = n > RING ? n - RING : 0; ok && i < n; i++)
         if (atomic_load(&ring[i % RING].nth) == i + 1) ok = add(spans, &ring[i % RING].of, t0_ns, t1_ns);
     for (int i = 0; ok && i < OPEN; i++) {
