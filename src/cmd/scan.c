@@ -61,7 +61,7 @@ static void say(lmi_cli *c, const char *file, const lam_scan *s) {
     }
 }
 
-static void tell(lmi_cli *c, const char *file, const lam_scan *s, int code) {
+static void json_file(lmi_cli *c, const char *file, const lam_scan *s, int code) {
     const lam_import *x;
     const char *text;
     lmi_json_open(c, NULL, LAM_FIELD_OBJECT);
@@ -99,7 +99,7 @@ static int scan(lmi_cli *c, const char *file) {
                      : lam_scan_unread(s, 0) ? LMI_EXIT_FAILED
                                              : LMI_EXIT_OK;
     if (lmi_is_json(&c->args))
-        tell(c, file, s, code);
+        json_file(c, file, s, code);
     else
         say(c, file, s);
     lam_scan_free(s);
