@@ -197,6 +197,7 @@ bool lmi_listed(const char *list, const char *word);
 
 /* A hash of n bytes; the same on every run. */
 uint64_t lmi_hash(const void *bytes, size_t n);
+static inline uint64_t lmi_hash_text(const char *text) { return lmi_hash(text, strlen(text)); }
 
 /* The hash of a number: another number has another one. */
 static inline uint64_t lmi_hash_u64(uint64_t x) {

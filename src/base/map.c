@@ -100,16 +100,14 @@ static lam_status put(lmi_map *m, uint64_t hash, const char *text, int64_t value
     return LAM_OK;
 }
 
-static uint64_t hash_text(const char *s) { return lmi_hash(s, strlen(s)); }
-
 int64_t lmi_map_get(const lmi_map *m, const char *key) {
-    const lmi_map_slot *s = key ? find(m, hash_text(key), key) : NULL;
+    const lmi_map_slot *s = key ? find(m, lmi_hash_text(key), key) : NULL;
     return s ? s->value - 1 : -1;
 }
 
 lam_status lmi_map_put(lmi_map *m, const char *key, int64_t value, lam_error *e) {
     if (!key) return lmi_fail(e, LAM_USAGE, NULL, "a map's key is missing; give a text");
-    return put(m, hash_text(key), key, value, e);
+    return put(m, lmi_hash_text(key), key, value, e);
 }
 
 lam_status lmi_map_put_u64(lmi_map *m, uint64_t key, int64_t value, lam_error *e) {

@@ -142,7 +142,7 @@ static uint64_t hash_value(uint64_t h, const lam_value *v) {
     case LAM_BOOL: bits = v->i != 0; break;
     case LAM_INT: bits = (uint64_t)v->i; break;
     case LAM_FLOAT: bits = bits_of(v->f); break;
-    case LAM_TEXT: bits = lmi_hash(v->text, strlen(v->text)); break;
+    case LAM_TEXT: bits = lmi_hash_text(v->text); break;
     case LAM_INTS: bits = v->n ? lmi_hash(v->ints, (size_t)v->n * sizeof *v->ints) : 0; break;
     }
     return mix(mix(h, (uint64_t)v->type), bits);

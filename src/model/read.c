@@ -54,20 +54,19 @@ const lam_op *lam_model_op(const lam_model *m, int32_t i) {
     return i >= 0 && i < m->n_ops ? &m->ops[i] : NULL;
 }
 
-static uint64_t hash_of(const char *path) { return lmi_hash(path, strlen(path)); }
-
 /* Places are added in their order, and all have room, so that the first of a path is found first. */
 lam_status lmi_model_index(const lam_model *m, lam_error *e) {
     lmi_map *to = &((lam_model *)(uintptr_t)m)->by_path; /* done at the first use; the model looks constant */
     if (to->cap) return LAM_OK;
     LAM_TRY(lmi_map_reserve(to, (size_t)m->n_places, e));
-    for (int32_t i = 0; i < m->n_places; i++) LAM_TRY(lmi_map_add(to, hash_of(m->places[i].path), i, e));
+    for (int32_t i = 0; i < m->n_places; i++)
+        LAM_TRY(lmi_map_add(to, lmi_hash_text(m->places[i].path), i, e));
     return LAM_OK;
 }
 
 int32_t lam_model_find(const lam_model *m, const char *path) {
     if (!path) return -1;
-    const uint64_t hash = hash_of(path);
+    const uint64_t hash = lmi_hash_text(path);
     size_t at = (size_t)hash;
     const bool indexed = lmi_model_index(m, NULL) == LAM_OK;
     for (int64_t i = -1; (i = indexed ? lmi_map_next(&m->by_path, hash, &at) : i + 1) >= 0;) {

@@ -49,8 +49,8 @@ uint64_t lmi_tree_hash(const lam_model *m) {
         const char *type = lam_model_module(m, p->module)->type;
         lmi_place_row own;
         count_params(m, p, &own);
-        uint64_t all[4] = {hash, lmi_hash(p->name, strlen(p->name)) ^ (uint64_t)p->parent,
-                           lmi_hash(type, strlen(type)), (uint64_t)own.params};
+        uint64_t all[4] = {hash, lmi_hash_text(p->name) ^ (uint64_t)p->parent, lmi_hash_text(type),
+                           (uint64_t)own.params};
         hash = lmi_hash(all, sizeof all);
     }
     return hash;

@@ -49,6 +49,9 @@ struct lam_times {
     const int64_t *given_shown;
 };
 
+/* "forward", ..., "whole": as JSON names a part. */
+const char *lmi_time_part_name(lam_time_part part);
+
 /* True for times that were read. */
 static inline bool lmi_has_time(int64_t t0, int64_t t1) { return t0 > 0 && t1 >= t0; }
 /* The last run that had begun at `ns`. */

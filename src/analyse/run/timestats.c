@@ -46,6 +46,13 @@ bool lam_times_place(const lam_times *t, int32_t place, int32_t k, lam_phase pha
     return slot >= 0 && slot_spread(t, slot, phase, total, out);
 }
 
+const char *lmi_time_part_name(lam_time_part part) {
+    static const char *const names[LAM_N_TIME_PARTS] = {
+        [LAM_TIME_FORWARD] = "forward", [LAM_TIME_BACKWARD] = "backward", [LAM_TIME_RECOMPUTE] = "recompute",
+        [LAM_TIME_ENGINE] = "engine",   [LAM_TIME_OUTSIDE] = "outside",   [LAM_TIME_WHOLE] = "whole"};
+    return names[part];
+}
+
 bool lam_times_part(const lam_times *t, lam_time_part part, lam_spread *out) {
     int32_t n = 0, most = -1;
     if ((unsigned)part >= LAM_N_TIME_PARTS) return false;

@@ -21,7 +21,7 @@ enum { N_SCHEMAS = sizeof schemas / sizeof *schemas };
 /* The arguments of an operator; *out NULL: it is not listed. Programs have thousands of nodes and some thirty
  * operators, so each is searched once. */
 static lam_status arguments_of(lmi_pt2 *p, const char *op, const char **out) {
-    const uint64_t hash = lmi_hash(op, strlen(op));
+    const uint64_t hash = lmi_hash_text(op);
     int64_t i = lmi_map_get_u64(&p->schemas, hash);
     *out = NULL;
     if (i == N_SCHEMAS) return LAM_OK;

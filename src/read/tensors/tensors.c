@@ -44,8 +44,6 @@ lam_status lmi_tensors_in(lmi_tensors *t, const lmi_bytes *of, lam_error *e) {
     return s;
 }
 
-static uint64_t hash_of(const char *name) { return lmi_hash(name, strlen(name)); }
-
 static int32_t find(const lmi_tensors *t, const char *name, uint64_t hash) {
     size_t at = (size_t)hash;
     int64_t i;
@@ -55,13 +53,13 @@ static int32_t find(const lmi_tensors *t, const char *name, uint64_t hash) {
 }
 
 int32_t lmi_tensors_find(const lmi_tensors *t, const char *name) {
-    return name ? find(t, name, hash_of(name)) : -1;
+    return name ? find(t, name, lmi_hash_text(name)) : -1;
 }
 
 lam_status lmi_tensors_renamed(lmi_tensors *t, lam_error *e) {
     lmi_map_clear(&t->by_name);
     for (int32_t i = 0; i < lmi_tensors_n(t); i++)
-        LAM_TRY(lmi_map_add(&t->by_name, hash_of(lmi_tensors_at(t, i)->name), i, e));
+        LAM_TRY(lmi_map_add(&t->by_name, lmi_hash_text(lmi_tensors_at(t, i)->name), i, e));
     return LAM_OK;
 }
 
@@ -81,7 +79,7 @@ lam_status lmi_tensors_add(lmi_tensors *t, const lmi_stored_tensor *info, const 
 lam_status lmi_tensors_put(lmi_tensors *t, const lmi_stored_tensor *info, const lmi_bytes *where, uint64_t at,
                            lam_error *e) {
     lmi_stored_tensor x = *info;
-    const uint64_t hash = hash_of(x.name);
+    const uint64_t hash = lmi_hash_text(x.name);
     if (find(t, x.name, hash) >= 0)
         return lmi_fail_at(e, LAM_SYNTAX, (int64_t)at, where->name, "it has two tensors '%s'", x.name);
     x.numel = -1;

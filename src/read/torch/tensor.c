@@ -154,7 +154,7 @@ static lam_status take_view(const rebuilding *r, int32_t arguments, int32_t dtyp
     r->out->sizes = lmi_copy(&r->t->arena, sizes, (uint64_t)n, sizeof *sizes);
     if (!r->out->sizes) return lmi_nomem(r->e);
     r->out->bytes = bits ? (int64_t)(((lmi_int128)numel * bits + 7) / 8) : -1;
-    const uint64_t parts[] = {lmi_hash(s.name, strlen(s.name)), (uint64_t)offset, (uint64_t)dtype,
+    const uint64_t parts[] = {lmi_hash_text(s.name), (uint64_t)offset, (uint64_t)dtype,
                               lmi_hash(sizes, (size_t)n * sizeof *sizes),
                               lmi_hash(strides, (size_t)n * sizeof *strides)};
     *r->identity = lmi_hash(parts, sizeof parts) | 1;

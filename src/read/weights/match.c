@@ -104,7 +104,7 @@ static void by_word(matching *k, int side) {
 /* -- by bytes -------------------------------------------------------------------------------------------- */
 
 static uint64_t form_of(const lmi_stored_tensor *x) {
-    const uint64_t parts[] = {lmi_hash(x->raw.type, strlen(x->raw.type)), (uint64_t)x->raw.bytes,
+    const uint64_t parts[] = {lmi_hash_text(x->raw.type), (uint64_t)x->raw.bytes,
                               x->raw.ndim > 0 ? lmi_hash(x->raw.sizes, (size_t)x->raw.ndim * sizeof(int64_t))
                                               : (uint64_t)x->raw.ndim};
     return lmi_hash(parts, sizeof parts);

@@ -60,7 +60,7 @@ static inline uint64_t lmi_mix(uint64_t hash, uint64_t v) {
     return lmi_hash(both, sizeof both);
 }
 static inline uint64_t lmi_mix_text(uint64_t hash, const char *s) {
-    return lmi_mix(hash, *s ? lmi_hash(s, strlen(s)) : 0); /* that of no bytes is 0 */
+    return lmi_mix(hash, *s ? lmi_hash_text(s) : 0); /* that of no bytes is 0 */
 }
 /* Adds a sentence on what was left out. */
 lam_status lmi_leave_out(lmi_outline *o, lam_error *e, const char *sentence);

@@ -46,9 +46,6 @@ static lam_status take_outliers(lmi_saved *s, uint32_t list, lam_times *t) {
 
 /* Takes the times of the host, or those below "device" of a device. */
 static lam_status take_times(lmi_saved *s, uint32_t at, bool device, lam_times **out) {
-    static const char *const parts[LAM_N_TIME_PARTS] = {
-        [LAM_TIME_FORWARD] = "forward", [LAM_TIME_BACKWARD] = "backward", [LAM_TIME_RECOMPUTE] = "recompute",
-        [LAM_TIME_ENGINE] = "engine",   [LAM_TIME_OUTSIDE] = "outside",   [LAM_TIME_WHOLE] = "whole"};
     lam_times *t = lmi_saved_room(s, 1, sizeof *t);
     lam_spread *given = lmi_saved_room(s, LAM_N_TIME_PARTS, sizeof *given);
     int64_t *shown = lmi_saved_room(s, LAM_N_TIME_PARTS, sizeof *shown);
@@ -63,8 +60,9 @@ static lam_status take_times(lmi_saved *s, uint32_t at, bool device, lam_times *
     LAM_TRY(lmi_saved_between(s, lmi_saved_get(s, run, "run"), -1, (int64_t)t->slots.n_runs - 1,
                               "is none of its runs", &t->shown));
     for (int p = 0; p < LAM_N_TIME_PARTS; p++) {
-        LAM_TRY(take_spread(s, lmi_saved_get(s, at, parts[p]), &given[p]));
-        LAM_TRY(lmi_saved_int(s, lmi_saved_get(s, run, parts[p]), &shown[p]));
+        const char *name = lmi_time_part_name((lam_time_part)p);
+        LAM_TRY(take_spread(s, lmi_saved_get(s, at, name), &given[p]));
+        LAM_TRY(lmi_saved_int(s, lmi_saved_get(s, run, name), &shown[p]));
         bool back = p != LAM_TIME_FORWARD && p != LAM_TIME_WHOLE && given[p].most > 0;
         t->back = t->back || back;
     }

@@ -108,22 +108,20 @@ static void tell_outliers(lmi_teller *t, const lam_times *x) {
     tell_list_end(t);
 }
 
-static const char *const parts[LAM_N_TIME_PARTS] = {"forward", "backward", "recompute",
-                                                    "engine",  "outside",  "whole"};
-
 /* The times that rows show: of one run, or of all runs together. */
 static void tell_shown(lmi_teller *t, const lam_costs *c, const lam_times *x) {
     if (lmi_times_are_medians(c)) return;
     tell_object(t, "shown");
     tell_known(t, "run", lmi_shown_run(c));
-    for (int p = 0; p < LAM_N_TIME_PARTS; p++) tell_known(t, parts[p], lmi_time_part(c, x, (lam_time_part)p));
+    for (int p = 0; p < LAM_N_TIME_PARTS; p++)
+        tell_known(t, lmi_time_part_name((lam_time_part)p), lmi_time_part(c, x, (lam_time_part)p));
     tell_end(t);
 }
 
 static void tell_runs(lmi_teller *t, const lam_costs *c, const lam_times *x) {
     lam_spread s;
     for (int p = 0; p < LAM_N_TIME_PARTS; p++)
-        tell_spread(t, parts[p], lam_times_part(x, (lam_time_part)p, &s), &s);
+        tell_spread(t, lmi_time_part_name((lam_time_part)p), lam_times_part(x, (lam_time_part)p, &s), &s);
     tell_outliers(t, x);
     if (t->brief) {
         tell_shown(t, c, x);

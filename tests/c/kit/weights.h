@@ -163,6 +163,15 @@ OOM_UNUSED static void read_once(void *path, bool *ok) {
     lam_model_free(m);
 }
 
+/* The same with the health of its weights. */
+OOM_UNUSED static void check_once(void *path, bool *ok) {
+    static const lam_read_options o = {.health = true};
+    lam_model *m = NULL;
+    lam_error e = {.at = -1};
+    *ok = oom_check(lam_read(&m, path, &o, &e), &e);
+    lam_model_free(m);
+}
+
 OOM_UNUSED static lam_costs *costs_of(const lam_model *m) {
     lam_costs *c = NULL;
     assert_int_equal(lam_costs_new(&c, m, NULL, &last), LAM_OK);

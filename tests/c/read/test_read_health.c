@@ -214,14 +214,6 @@ static void work_can_be_stopped(void **state) {
     assert_null(m);
 }
 
-static void check_once(void *path, bool *ok) {
-    static const lam_read_options o = {.health = true};
-    lam_model *m = NULL;
-    lam_error e = {.at = -1};
-    *ok = oom_check(lam_read(&m, path, &o, &e), &e);
-    lam_model_free(m);
-}
-
 static void no_allocation_is_needed(void **state) {
     (void)state;
     const float bad[] = {NAN, 1};

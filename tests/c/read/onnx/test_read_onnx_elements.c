@@ -78,14 +78,6 @@ static void numbers_in_fields_are_searched(void **state) {
     if (!strstr(last.text, "a number that does not end in its message, at byte")) fail_msg("%s", last.text);
 }
 
-static void check_once(void *path, bool *ok) {
-    static const lam_read_options o = {.health = true};
-    lam_model *m = NULL;
-    lam_error e = {.at = -1};
-    *ok = oom_check(lam_read(&m, path, &o, &e), &e);
-    lam_model_free(m);
-}
-
 /* What a tensor lacks: its data, its type, a size that memory could have. And names that are there twice, in
  * graphs of their own. */
 static void tensors_that_lack_something_are_told(void **state) {

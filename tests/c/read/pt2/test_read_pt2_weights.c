@@ -117,14 +117,6 @@ static void sizes_may_be_too_large_for_memory(void **state) {
     }
 }
 
-static void check_once(void *file, bool *ok) {
-    static const lam_read_options o = {.health = true};
-    lam_model *m = NULL;
-    lam_error e = {.at = -1};
-    *ok = oom_check(lam_read(&m, file, &o, &e), &e);
-    lam_model_free(m);
-}
-
 static void no_allocation_and_no_reading_is_needed(void **state) {
     (void)state;
     stored s = plain;
