@@ -42,6 +42,14 @@ class Window:
     def run(self, script: str, argument: Any = None) -> Any:
         return self.page.evaluate(script, argument)
 
+    def empty(self) -> None:
+        """Leaves nothing of a page: no document, no pointer above it, no other medium."""
+        self.page.goto("about:blank")
+        self.page.mouse.move(-1, -1)
+        self.page.emulate_media(media="null")
+        self.asked.clear()
+        self.said.clear()
+
     def count(self, selector: str) -> int:
         return int(self.run("s => document.querySelectorAll(s).length", selector))
 
@@ -78,19 +86,29 @@ class Window:
 class Browser:
     def __init__(self, started: Any) -> None:
         self._started = started
+        self._idle: dict[str, list[Window]] = {}
 
     @contextmanager
     def open(
         self, path: Path, address: str = "", *, width: int = 1440, height: int = 900, **how: Any
     ) -> Iterator[Window]:
-        """Opens a file; `how` is what Playwright's new_context takes."""
-        context = self._started.new_context(viewport={"width": width, "height": height}, **how)
+        """Opens a file; `how` is what Playwright's new_context takes. To start a window takes longer than to
+        load a page, so one that a test is done with is emptied and shows the next file."""
+        idle = self._idle.setdefault(repr(sorted(how.items())), [])
+        size = {"width": width, "height": height}
+        if idle:
+            window = idle.pop()
+            window.page.set_viewport_size(size)
+        else:
+            window = Window(self._started.new_context(viewport=size, **how))
         try:
-            window = Window(context)
             window.page.goto(path.as_uri() + address)
             yield window
-        finally:
-            context.close()
+            window.empty()
+        except BaseException:
+            window.page.context.close()
+            raise
+        idle.append(window)
 
 
 @contextmanager
