@@ -11,6 +11,7 @@ start and end, of what is imported, and of signals begin a Python of their own.
 
 from __future__ import annotations
 
+import codecs
 import gc
 import io
 import json
@@ -36,7 +37,8 @@ VISION = ("torchvision.models",)
 # Torch's compiler starts no processes of its own, and does not compile and load one program for each kind of
 # vector instructions, to see whether they work: it uses none.
 COMPILER = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_VEC_ISA_OK": "0"}
-BY_CHILD = ("PYTHONWARNINGS", "PYTHONDONTWRITEBYTECODE")  # what Python reads at its start and a child does
+# What Python reads at its start and a child does.
+BY_CHILD = ("PYTHONWARNINGS", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING")
 
 
 class Parent:
@@ -266,9 +268,9 @@ def become(request: dict[str, Any]) -> None:
         there = os.open(name, flags, 0o600)
         os.dup2(there, number)
         os.close(there)
-    _open_streams()
     os.environ.clear()
     os.environ.update(request["env"])
+    _open_streams(*os.environ.get("PYTHONIOENCODING", "").split(":"))
     os.chdir(request["cwd"])
     random.seed()
     sys.modules["torch"].default_generator.seed()
@@ -290,8 +292,9 @@ def become(request: dict[str, Any]) -> None:
     _end(code)
 
 
-def _open_streams() -> None:
-    """Makes the standard streams anew, as Python makes them for what is open there."""
+def _open_streams(encoding: str, errors: str = "") -> None:
+    """Makes the standard streams anew, as Python makes them for what is open there. Of standard error it
+    takes no other treatment of what can't be encoded."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         old, mode = getattr(sys, name), "w" if number else "r"
         raw: Any = io.FileIO(number, mode, closefd=False)
@@ -303,7 +306,12 @@ def _open_streams() -> None:
             buffer = io.BufferedWriter(raw)
         lines = not old.write_through and (number == 2 or (number == 1 and raw.isatty()))
         stream: Any = io.TextIOWrapper(
-            buffer, old.encoding, old.errors, "\n", line_buffering=lines, write_through=old.write_through
+            buffer,
+            codecs.lookup(encoding or old.encoding).name,
+            old.errors if number == 2 else errors or ("strict" if encoding else old.errors),
+            "\n",
+            line_buffering=lines,
+            write_through=old.write_through,
         )
         stream.mode = mode
         setattr(sys, name, stream)

@@ -175,9 +175,10 @@ def environment(**extra: str) -> dict[str, str]:
     paths = [str(SHIM), str(Path(lamina.__file__).absolute().parent.parent)]
     left_out = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "CI", "BUILD_NUMBER")
     left_out += ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
+    # As transcripts have them, so that both are forks of one process. Torch's compiler sets the last one.
+    left_out += ("PYTHONUNBUFFERED", "LC_ALL", "LC_CTYPE", "TORCHINDUCTOR_CACHE_DIR")
+    same = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "LANG": "C.UTF-8"}
     kept = {k: v for k, v in os.environ.items() if k not in left_out}
-    # As transcripts have them, so that both are forks of one process.
-    same = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
     return {**kept, **same, "PYTHONPATH": os.pathsep.join(paths), **extra}
 
 

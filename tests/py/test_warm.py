@@ -60,6 +60,17 @@ def test_it_is_a_python_of_its_own(tmp_path, way, end):
     assert (told.returncode, told.stdout, told.stderr) == (alone.returncode, alone.stdout, alone.stderr)
 
 
+@pytest.mark.skipif("ASAN_OPTIONS" in os.environ, reason="a shell starts Python, and changes its environment")
+@pytest.mark.parametrize("asked", ["ascii", "latin-1:replace", ":ignore"])
+def test_its_streams_have_the_encoding_that_is_asked_for(asked):
+    program = "import sys\nfor s in (sys.stdin, sys.stdout, sys.stderr): print(s.encoding, s.errors)"
+    env = environment(PYTHONIOENCODING=asked)
+    alone = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True
+    )
+    assert warm.python("-c", program, env=env, check=True).stdout == alone.stdout
+
+
 def test_nothing_is_left_to_the_next_one(tmp_path):
     changes = """
 import os, random, signal, sys, torch

@@ -64,7 +64,7 @@ def on_terminal(
     terminal."""
     fd, tty = pty.openpty()
     fcntl.ioctl(tty, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 100, 0, 0))
-    env = environment(**{"TERM": "xterm", "LANG": "C.UTF-8", "PYTHONUTF8": "1", **variables})
+    env = environment(**{"TERM": "xterm", **variables})
     for name in ("PAGER", "LAMINA_PAGER", "LESS", "LINES"):
         if name not in variables:
             env.pop(name, None)
