@@ -14,7 +14,8 @@ typedef struct joining {
     int32_t id;
     const char *stem; /* the name of the weight without the part that tells what it holds, and its length */
     size_t n;
-    lmi_buf name; /* of a part that is looked for */
+    lmi_buf name;     /* of a part that is looked for */
+    int32_t two_of_4; /* torch's type of two 4-bit floats in a byte */
     lam_error *e;
     bool bad; /* memory ran out for it */
 } joining;
@@ -285,12 +286,24 @@ static bool ends(joining *k, const char *end) {
     return true;
 }
 
+/* Two 4-bit floats in each byte, by torch's type for them. */
+static lam_status join_halves(joining *k) {
+    int64_t sizes[LMI_MOST_AXES];
+    const int32_t n = k->x->ndim;
+    memcpy(sizes, k->x->sizes, (size_t)n * sizeof *sizes);
+    sizes[n - 1] = scaled(sizes[n - 1], 2, 1);
+    LAM_TRY(become(k, "fp4", 0, k->t->of.dtype, n, sizes));
+    if (ends(k, ".weight")) take_all(k, scale_parts);
+    return LAM_OK;
+}
+
 static lam_status join_weight(joining *k) {
     static const char *const scales[] = {".weight_scale", ".weight_scale_inv", ".SCB", ".scale"};
     static const char *const kinds[] = {"nf4", "fp4"};
     char end[64];
     const lmi_stored_tensor *other;
     const int32_t bits = lam_dtype_bits(k->x->dtype);
+    if (k->x->dtype >= 0 && lam_dtype_name(k->x->dtype)[0] == 'q') return LAM_OK; /* it has its own scales */
     if (k->x->ndim < 1 || k->x->ndim > LMI_MOST_AXES) return LAM_OK;
     if (bits == 32 && !lam_dtype_is_float(k->x->dtype) && (other = part(k, ".scales")) != NULL)
         return join_mlx(k, other);
@@ -316,6 +329,7 @@ static lam_status join_experts(joining *k) {
 
 static lam_status join(joining *k) {
     if (k->x->ndim < 0 || k->x->in >= 0) return LAM_OK;
+    if (k->x->dtype == k->two_of_4 && k->x->ndim > 0 && k->x->ndim <= LMI_MOST_AXES) return join_halves(k);
     if (ends(k, ".qweight")) return join_qweight(k);
     if (ends(k, ".weight_packed")) return join_compressed(k);
     if (ends(k, "_blocks")) return join_blocks(k);
@@ -323,7 +337,7 @@ static lam_status join(joining *k) {
 }
 
 lam_status lmi_tensors_join(lmi_tensors *t, lam_error *e) {
-    joining k = {.t = t, .e = e};
+    joining k = {.t = t, .two_of_4 = lam_dtype_by_name("float4_e2m1fn_x2"), .e = e};
     lam_status s = LAM_OK;
     lmi_buf_init(&k.name);
     for (k.id = 0; s == LAM_OK && k.id < lmi_tensors_n(t); k.id++) {

@@ -160,6 +160,44 @@ lam_status lmi_tensors_note(lmi_tensors *t, lam_error *e, const char *fmt, ...) 
 
 /* -- the model ------------------------------------------------------------------------------------------- */
 
+/* What torch's layers register as a buffer beside another tensor, by the ends of the names of both: of a
+ * quantised layer the scale of its results, ranges that an observer saw, masks of pruning, and vectors of a
+ * spectral norm. `dotted`: the end is all behind the last dot. */
+static const struct beside {
+    const char *end, *other;
+    bool dotted;
+} besides[] = {
+    {"scale", "zero_point", true}, {"min_val", "max_val", true}, {"max_val", "min_val", true},
+    {"eps", "min_val", true},      {"_u", "_v", true},           {"_v", "_u", true},
+    {"_mask", "_orig", false},     {"_u", "_orig", false},       {"_v", "_orig", false},
+};
+
+static bool has_beside(const lmi_tensors *t, const char *name, const struct beside *k, lmi_buf *room) {
+    const size_t all = strlen(name), n = strlen(k->end);
+    if (all < n || strcmp(name + all - n, k->end) != 0) return false;
+    if (k->dotted ? all > n && name[all - n - 1] != '.' : all == n || name[all - n - 1] == '.') return false;
+    lmi_buf_clear(room);
+    lmi_putn(room, name, all - n);
+    lmi_put(room, k->other);
+    const int32_t other = room->bad ? -1 : lmi_tensors_find(t, lmi_buf_text(room));
+    if (other < 0) return false;
+    /* a zero point that is learnt has a scale that is, too */
+    return strcmp(k->other, "zero_point") != 0 || !lam_dtype_is_float(lmi_tensors_at(t, other)->dtype);
+}
+
+static lam_status find_buffers(lmi_tensors *t, lam_error *e) {
+    lmi_buf room;
+    lmi_buf_init(&room);
+    for (int32_t i = 0; i < lmi_tensors_n(t); i++) {
+        lmi_stored_tensor *x = lmi_tensors_at(t, i);
+        for (size_t k = 0; !x->role_known && !x->buffer && k < sizeof besides / sizeof *besides; k++)
+            x->buffer = has_beside(t, x->name, &besides[k], &room);
+    }
+    const lam_status s = lmi_buf_status(&room, e);
+    lmi_buf_free(&room);
+    return s;
+}
+
 /* Names and types alone tell which tensors a model's layers would register as buffers. */
 static lam_status note_buffers(lmi_tensors *t, lam_error *e) {
     for (int32_t i = 0; i < lmi_tensors_n(t); i++)
@@ -188,6 +226,7 @@ static lam_status tell_format(lmi_tensors *t, lam_builder *b, const char *why, l
 lam_status lmi_tensors_model(lmi_tensors *t, const char *why, lam_model **out, lam_error *e) {
     lam_builder *b;
     LAM_TRY(lmi_tensors_join(t, e));
+    LAM_TRY(find_buffers(t, e));
     LAM_TRY(note_buffers(t, e));
     LAM_TRY(lam_builder_new(&b, t->limit, e));
     lam_status s = lmi_tensors_tree(t, b, e);

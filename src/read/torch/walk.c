@@ -112,27 +112,41 @@ static lam_status add_class(walking *w, const char *path, const lmi_pickled_glob
 
 static lam_status walk_container(walking *w, const frame *f, const char *path, int32_t value);
 
-/* A quantised layer keeps its weight in an object of C++ that is no tensor, and whose state has the tensors.
+/* A quantised layer keeps its weights in objects of C++ that are no tensors, and whose states have the
+ * tensors.
  */
 static lam_status walk_packed(walking *w, const frame *f, const char *path, int32_t state) {
-    static const char name[] = "_packed_params";
-    const int32_t packed = lmi_pickled_get(w->p, state, name);
-    const char *inner;
-    if (packed < 0) return LAM_OK;
-    LAM_TRY(join(w, path, name, &inner));
-    return walk_container(w, f, inner, packed);
+    static const char *const names[] = {"_packed_params", "param"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const int32_t packed = lmi_pickled_get(w->p, state, names[i]);
+        const char *inner;
+        if (packed < 0 || !lmi_pickled_call_of(w->p, packed, "torch", "ScriptObject")) continue;
+        LAM_TRY(join(w, path, names[i], &inner));
+        LAM_TRY(walk_container(w, f, inner, packed));
+    }
+    return LAM_OK;
+}
+
+/* The dict of attributes in the state of an object, where it has slots too: (attributes, slots). */
+static int32_t attributes_of(const walking *w, int32_t state) {
+    if (at(w, state)->kind != LMI_PICKLED_TUPLE || lmi_pickled_items_of(w->p, state).n != 2) return state;
+    const int32_t first = lmi_pickled_item(w->p, state, 0);
+    return first >= 0 && at(w, first)->kind == LMI_PICKLED_DICT ? first : state;
+}
+
+/* A class of layers by its name: torch.jit's, or a quantised one, whose state may be a row of values. */
+static bool is_layer(const lmi_pickled_global *made) {
+    return strncmp(made->module, "__torch__", 9) == 0 || strncmp(made->module, "torch.ao.nn.", 12) == 0;
 }
 
 /* An object that has attributes: a module, or what else may have tensors. */
 static lam_status walk_object(walking *w, const frame *f, const char *path, const lmi_pickled_call *call) {
-    int32_t state = call->state;
     const lmi_pickled_global *made = class_of(w, call);
-    if (state >= 0 && at(w, state)->kind == LMI_PICKLED_TUPLE) state = lmi_pickled_item(w->p, state, 0);
-    if (state < 0 || w->seen[state]) return LAM_OK;
+    const int32_t state = attributes_of(w, call->state);
+    if (w->seen[state]) return LAM_OK;
     w->seen[state] = true;
     const int32_t modules = lmi_pickled_get(w->p, state, "_modules");
-    const bool script = made && strncmp(made->module, "__torch__", 9) == 0;
-    if (made && (modules >= 0 || script)) LAM_TRY(add_class(w, path, made));
+    if (made && (modules >= 0 || is_layer(made))) LAM_TRY(add_class(w, path, made));
     if (modules < 0) return push(w, f, path, state, ANY);
     LAM_TRY(push(w, f, path, modules, ANY)); /* the last is walked first */
     LAM_TRY(walk_packed(w, f, path, state));
@@ -184,6 +198,9 @@ static lam_status walk_container(walking *w, const frame *f, const char *path, i
     }
     if (call && lmi_pickled_call_of(w->p, value, "torch", "ScriptObject"))
         return call->state < 0 ? LAM_OK : push(w, f, path, call->state, ANY);
+    if (lmi_pickled_call_of(w->p, value, "torch.jit._pickle", "build_tensorlist") ||
+        lmi_pickled_call_of(w->p, value, "torch.jit._pickle", "restore_type_tag"))
+        return push(w, f, path, lmi_pickled_item(w->p, call->arguments, 0), ANY);
     const bool dict = call && lmi_pickled_items_of(w->p, value).n > 0;
     if (call && call->state >= 0 && !dict) return walk_object(w, f, path, call);
     return push(w, f, path, value, ANY);

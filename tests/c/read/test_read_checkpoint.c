@@ -372,6 +372,37 @@ static void tensors_are_rebuilt_in_several_ways(void **state) {
     assert_non_null(strstr(last.text, "at most 64"));
 }
 
+/* torch's quantised types have their scales in themselves, whatever is beside them; one type holds two
+ * numbers in a byte. */
+static void types_of_few_bits_are_parameters(void **state) {
+    (void)state;
+    static const size_t bytes[] = {6, 8};
+    static const int64_t sizes[] = {2, 3}, rows[] = {3, 1};
+    lmi_buf b = pk_begin();
+    lmi_put(&b, "}(");
+    pk_text(&b, "l.weight");
+    pk_tensor(&b, &(pk_view){"QInt8Storage", "0", 6, 0, 2, {2, 3}, {3, 1}});
+    pk_text(&b, "l.scale");
+    pk_tensor(&b, &(pk_view){"FloatStorage", "1", 2, 0, 0, {0}, {0}});
+    pk_text(&b, "l.zero_point");
+    pk_tensor(&b, &(pk_view){"LongStorage", "1", 1, 0, 0, {0}, {0}});
+    pk_text(&b, "p.weight");
+    pk_global(&b, "torch._utils", "_rebuild_tensor_v3");
+    lmi_putc(&b, '(');
+    pk_storage(&b, "UntypedStorage", "0", 6);
+    pk_int(&b, 0);
+    pk_ints(&b, 2, sizes);
+    pk_ints(&b, 2, rows);
+    lmi_put(&b, "NN");
+    pk_global(&b, "torch", "float4_e2m1fn_x2");
+    lmi_put(&b, "tRu.");
+    save_zip("few.pt", &b, 2, bytes);
+    has("few.pt", 6 + 12, 6 + 6, 2);
+    lam_model *m = opened("few.pt");
+    assert_string_equal(lam_model_told(m, "weights"), "5.33 bits a weight: fp4 67 %, qint8 33 %");
+    lam_model_free(m);
+}
+
 static void save_pickle(const char *file, const char *bytes, size_t n) {
     lmi_buf b = pk_begin();
     lmi_putn(&b, bytes, n);
@@ -507,6 +538,7 @@ int main(void) {
         cmocka_unit_test(legacy_files_have_their_storages_behind_the_pickles),
         cmocka_unit_test(tensors_are_inside_their_storages),
         cmocka_unit_test(tensors_are_rebuilt_in_several_ways),
+        cmocka_unit_test(types_of_few_bits_are_parameters),
         cmocka_unit_test(odd_pickles_are_bounded),
         cmocka_unit_test(a_pickle_may_be_compressed),
         cmocka_unit_test(odd_folders_are_read_or_refused),

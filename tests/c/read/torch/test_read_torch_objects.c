@@ -98,10 +98,71 @@ static void objects_at_several_places_are_told(void **state) {
     oom_sweep_parts(read_once, (void *)"again.pt");
 }
 
+/* Objects whose states are rows of values: a quantised convolution has its tensors among its numbers, and
+ * a program lists what it wraps. */
+static void a_state_may_be_a_row_of_values(void **state) {
+    (void)state;
+    static const size_t bytes[] = {24, 16};
+    static const pk_view four = {"FloatStorage", "1", 4, 0, 1, {4}, {1}};
+    static const struct {
+        const char *module, *name, *type;
+    } all[] = {{"torch.ao.nn.quantized.modules.conv", "Conv2d", "Conv2d"},
+               {"__torch__.torch.classes.rnn", "CellParamsBase", "CellParamsBase"},
+               {"net", "Own", "?"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        lmi_buf b = pk_begin();
+        lmi_put(&b, "}(");
+        pk_text(&b, "c");
+        pk_global(&b, all[i].module, all[i].name);
+        lmi_put(&b, ")\x81(");
+        pk_int(&b, 3);
+        pk_tensor(&b, &six);
+        pk_global(&b, "torch.jit._pickle", "restore_type_tag");
+        lmi_put(&b, "(](");
+        pk_global(&b, "torch.jit._pickle", "build_tensorlist");
+        lmi_put(&b, "(](");
+        pk_tensor(&b, &four);
+        lmi_put(&b, "etRe");
+        pk_text(&b, "List[List[Tensor]]");
+        lmi_put(&b, "tRtbu.");
+        save_zip("row.pt", &b, 2, bytes);
+        lam_model *m = opened("row.pt");
+        assert_int_equal(params_of(m), 6 + 4);
+        assert_string_equal(lam_model_module(m, 0)->type, all[i].type); /* its tensors are under 'c' */
+        lam_model_free(m);
+    }
+    oom_sweep_parts(read_once, (void *)"row.pt");
+}
+
+/* A quantised layer that was saved whole has what holds its weights as an attribute. */
+static void an_object_of_cpp_has_its_tensors_in_its_state(void **state) {
+    (void)state;
+    static const size_t bytes[] = {24};
+    static const char *const names[] = {"_packed_params", "param", "other"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        lmi_buf b = pk_begin();
+        pk_global(&b, "net", "Own");
+        lmi_put(&b, ")\x81}(");
+        pk_text(&b, "_modules");
+        lmi_put(&b, "}");
+        pk_text(&b, names[i]);
+        pk_global(&b, "torch", "ScriptObject");
+        lmi_put(&b, ")\x81(");
+        pk_tensor(&b, &six);
+        lmi_put(&b, "tbub.");
+        save_zip("cpp.pt", &b, 1, bytes);
+        lam_model *m = opened("cpp.pt");
+        assert_int_equal(params_of(m), i < 2 ? 6 : 0);
+        lam_model_free(m);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_are_found_however_an_object_was_made),
         cmocka_unit_test(objects_at_several_places_are_told),
+        cmocka_unit_test(a_state_may_be_a_row_of_values),
+        cmocka_unit_test(an_object_of_cpp_has_its_tensors_in_its_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
