@@ -131,7 +131,7 @@ static lam_status say_lacks(saying *t, int side) {
         lmi_figure k = (lmi_figure)i;
         if (lacks(s, other, k) && name_of_lack(s, other, k)) lack[n++] = name_of_lack(s, other, k);
     }
-    if (s->recording && !other->recording) lack[n++] = "shapes";
+    if (!lmi_has_shapes(&s->o) && lmi_has_shapes(&other->o)) lack[n++] = "shapes";
     if (n) lmi_put_clean(&t->text, s->name);
     for (int i = 0; i < n; i++)
         lmi_putf(&t->text, "%s%s", i == 0 ? " has no " : i + 1 < n ? ", " : " and no ", lack[i]);

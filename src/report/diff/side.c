@@ -104,6 +104,8 @@ bool lmi_diff_has(const lmi_diff_side *s, lmi_figure k) {
     const lmi_figure_info *f = &lmi_figures[k];
     if (f->part[0] == LMI_OWN_NO) return false;
     if (s->recording) return o->own[f->part[0]] != NULL;
+    if (k == LMI_FIGURE_CALLS && !lmi_has_shapes(o))
+        return false; /* calls of a file of weights are unknown */
     bool measured = f->needs == LAM_NEEDS_TIMES || f->needs == LAM_NEEDS_MEMORY;
     return measured || f->adds_up ? lmi_figure_measured(o, k) : lmi_diff_has_whole(s, k);
 }

@@ -72,6 +72,10 @@ static void put_module(writer *w, lmi_buf *b, const lmi_diff_line *l) {
     lmi_putc(b, ')');
 }
 
+static bool have_shapes(const writer *w) {
+    return lmi_has_shapes(&w->d->side[0].o) && lmi_has_shapes(&w->d->side[1].o);
+}
+
 /* The type of a single tensor, after its shape; NULL: there are several, or none is known. */
 static const char *type_of_one(const char *tensors) {
     return strchr(tensors, ',') || strchr(tensors, '+') ? NULL : strchr(tensors, ' ');
@@ -127,7 +131,7 @@ static bool is_sum(const lmi_diff_line *l) { return l->whole && l->change == LMI
 static void put_unlike(const writer *w, lmi_buf *b, const lmi_outline_place *was,
                        const lmi_outline_place *now) {
     if (lmi_unlike_types(was, now)) put_changed(b, "", was->type, now->type, false);
-    if (!w->d->side[0].o.convention || !w->d->side[1].o.convention) return;
+    if (!have_shapes(w)) return;
     put_changed(b, "in", was->in, now->in, true);
     put_changed(b, "out", was->out, now->out, true);
 }
@@ -191,7 +195,7 @@ static void put_what(writer *w, lmi_buf *b, const lmi_diff_line *l) {
     }
     if (!w->md) {
         put_unlike(w, b, was, now);
-    } else if (w->d->side[0].o.convention && w->d->side[1].o.convention) {
+    } else if (have_shapes(w)) {
         put_changed(b, "in", was->in, now->in, true);
         put_changed(b, "out", was->out, now->out, true);
     }

@@ -100,9 +100,10 @@ bool lmi_changed_attr(const lmi_outline_place *was, const lmi_outline_place *now
 }
 
 static void find_common(match *t) {
-    t->shapes = t->a->convention && t->b->convention;
+    t->shapes = lmi_has_shapes(t->a) && lmi_has_shapes(t->b);
     t->other_inputs = t->shapes && strcmp(t->a->at[0].in, t->b->at[0].in) != 0;
-    for (int k = 0; k < N_COUNTS; k++) t->counted[counts[k]] = lmi_outlines_agree(t->a, t->b, counts[k]);
+    for (int k = 0; k < N_COUNTS; k++)
+        t->counted[counts[k]] = (k < N_PARAMETERS || t->shapes) && lmi_outlines_agree(t->a, t->b, counts[k]);
 }
 
 /* Children come after their parent, so in reverse order each key is complete before it is added to its

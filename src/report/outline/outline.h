@@ -199,6 +199,8 @@ lmi_change lmi_outline_change(const lmi_outline *both, int32_t i, bool moved);
 void lmi_outline_count(const lmi_outline *both, int32_t n[LMI_RENAMED + 1]);
 /* True if both types are known, and differ. */
 bool lmi_unlike_types(const lmi_outline_place *was, const lmi_outline_place *now);
+/* False for a recording, and for a file of weights: what calls took and returned is not known. */
+static inline bool lmi_has_shapes(const lmi_outline *o) { return o->convention && o->calls > 0; }
 /* The i-th attribute that both have and that differs, before and after; false past the last one. */
 bool lmi_changed_attr(const lmi_outline_place *was, const lmi_outline_place *now, int32_t i, lam_attr out[2]);
 /* True if both count a number by place, by the same rules: outlines without a convention have no counts but

@@ -457,6 +457,25 @@ static void without_memory(void **state) {
     pair_free(&x);
 }
 
+/* A file of weights against a run: what the file does not know is no difference. */
+static void weights_without_a_graph_have_no_shapes(void **state) {
+    (void)state;
+    for (int side = 0; side < 2; side++) {
+        net n = net_new();
+        const int32_t fc = net_linear(&n, 4, 2), root = net_module(&n, "Net", 0), act = net_leaf(&n, "ReLU");
+        const int32_t p = net_place(&n, -1, "", root);
+        net_place(&n, p, "act", act);
+        net_place(&n, p, "fc", fc);
+        NET_OK(&n, lam_build_described(n.b, "the file has weights alone", &n.e));
+        lam_model *file = net_done(&n), *run = small("Net", "fc", 2, false);
+        pair x = side ? pair_of(run, file, NULL, NULL) : pair_of(file, run, NULL, NULL);
+        const char *text = written(&x, &(lam_diff_options){.width = 100});
+        if (!strstr(text, " calls and no shapes, so they are not compared.")) fail_msg("%s", text);
+        if (!strstr(text, "Nothing differs: 3 modules are equal.")) fail_msg("%s", text);
+        pair_free(&x);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_differs),
@@ -476,6 +495,7 @@ int main(void) {
         cmocka_unit_test(usage),
         cmocka_unit_test(differences_of_bounds),
         cmocka_unit_test(without_memory),
+        cmocka_unit_test(weights_without_a_graph_have_no_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
