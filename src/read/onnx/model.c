@@ -58,7 +58,7 @@ typedef struct parts {
 } parts;
 
 static lam_status function(lmi_onnx_reader *r, const lmi_field *of, lam_error *e) {
-    lmi_onnx_function fn = {.name = "", .domain = "", .start = of->start, .end = of->end};
+    lmi_onnx_function fn = {.name = "", .domain = "", .overload = "", .start = of->start, .end = of->end};
     lmi_field f = {0};
     bool more;
     LAM_TRY(lmi_wire_is(&r->c, of, LMI_WIRE_LENGTH, "a function", e));
@@ -67,6 +67,7 @@ static lam_status function(lmi_onnx_reader *r, const lmi_field *of, lam_error *e
         if (!more) break;
         if (f.number == 1) LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, &fn.name, e));
         if (f.number == 10) LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, &fn.domain, e));
+        if (f.number == 13) LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, &fn.overload, e));
     }
     if (strcmp(fn.domain, "ai.onnx") == 0) fn.domain = "";
     return lmi_vec_put(&r->functions, &fn, e);

@@ -40,6 +40,7 @@ static void state(lmi_onnx_value *v, const lmi_onnx_value *is) {
 /* A node while its fields are read. */
 typedef struct draft {
     lmi_vec in, out, attrs, meta;
+    const char *overload; /* of the function that it calls; never NULL */
 } draft;
 
 static void draft_free(draft *d) {
@@ -94,6 +95,7 @@ static lam_status node_fields(lmi_onnx_reader *r, lmi_onnx_scope *s, const lmi_f
         case 4: status = lmi_wire_text(&r->c, &f, a, &n->op, e); break;
         case 5: status = put_attr(r, s, &f, &d->attrs, e); break;
         case 7: status = lmi_wire_text(&r->c, &f, a, &n->domain, e); break;
+        case 8: status = lmi_wire_text(&r->c, &f, a, &d->overload, e); break;
         case 9: status = put_meta(r, &f, &d->meta, e); break;
         default: break;
         }
@@ -167,10 +169,13 @@ static lam_status node(lmi_onnx_reader *r, lmi_onnx_scope *s, const lmi_field *o
 
 /* -- functions ------------------------------------------------------------------------------------------- */
 
-static const lmi_onnx_function *function_of(const lmi_onnx_reader *r, const lmi_onnx_node *n) {
+static const lmi_onnx_function *function_of(const lmi_onnx_reader *r, const lmi_onnx_node *n,
+                                            const char *overload) {
     for (size_t i = 0; i < r->functions.n; i++) {
         const lmi_onnx_function *f = lmi_vec_at(&r->functions, i);
-        if (strcmp(f->name, n->op) == 0 && strcmp(f->domain, n->domain) == 0) return f;
+        if (strcmp(f->name, n->op) == 0 && strcmp(f->domain, n->domain) == 0 &&
+            strcmp(f->overload, overload) == 0)
+            return f;
     }
     return NULL;
 }
@@ -326,7 +331,7 @@ static lam_status whole_name(lmi_onnx_reader *r, const lmi_onnx_scope *s, lmi_on
 static lam_status node(lmi_onnx_reader *r, lmi_onnx_scope *s, const lmi_field *of, lam_error *e) {
     lmi_onnx_node n = {
         .op = "", .domain = "", .name = "", .at = of->at, .graph = s->graph, .taken = -1, .times = 1};
-    draft d;
+    draft d = {.overload = ""};
     LAM_TRY(lmi_wire_is(&r->c, of, LMI_WIRE_LENGTH, "a node", e));
     lmi_vec_init(&d.in, sizeof(char *));
     lmi_vec_init(&d.out, sizeof(char *));
@@ -341,7 +346,7 @@ static lam_status node(lmi_onnx_reader *r, lmi_onnx_scope *s, const lmi_field *o
     }
     draft_free(&d);
     LAM_TRY(status);
-    const lmi_onnx_function *fn = function_of(r, &n);
+    const lmi_onnx_function *fn = function_of(r, &n, d.overload);
     LAM_TRY(whole_name(r, s, &n, e));
     return fn ? put_inline(r, s, fn, &n, e) : add_node(r, s, &n, e);
 }

@@ -23,8 +23,8 @@ typedef struct lmi_onnx_naming {
 } lmi_onnx_naming;
 
 typedef struct lmi_onnx_function {
-    const char *name, *domain;
-    uint64_t start, end; /* of its FunctionProto */
+    const char *name, *domain, *overload; /* several may have one name, each with another overload */
+    uint64_t start, end;                  /* of its FunctionProto */
 } lmi_onnx_function;
 
 /* The names of a graph, or of a function that is being put in place of a call. */

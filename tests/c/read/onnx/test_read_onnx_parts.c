@@ -345,6 +345,34 @@ static void a_function_may_be_of_the_standard_and_have_defaults(void **state) {
     oom_sweep_takes(read_once, "function.onnx", 1);
 }
 
+/* Functions of one name are told apart by their overloads; a call of none of them has no rule. */
+static void a_call_is_of_the_function_of_its_overload(void **state) {
+    (void)state;
+    static const char *const overloads[] = {"", "square", "other"};
+    for (int i = 0; i < 3; i++) {
+        lmi_buf g = begun(), call = call_of("F x y -", "own"), one = node_of("Relu a b -"),
+                two = node_of("MatMul a,a b -"), f = begun();
+        if (i) put_word(&call, 8, overloads[i]);
+        put_message(&g, 1, &call);
+        put_stated(&g, 11, "x 4,4");
+        put_stated(&g, 12, "y 4,4");
+        lmi_buf m = model_of(&g);
+        put_function(&m, "own", "b", &one, NULL, NULL);
+        put_word(&f, 1, "F");
+        put_word(&f, 4, "a");
+        put_word(&f, 5, "b");
+        put_word(&f, 10, "own");
+        put_word(&f, 13, "square");
+        put_message(&f, 7, &two);
+        put_message(&m, 25, &f);
+        save_and_free("overload.onnx", &m);
+        const lam_count macs = macs_of("overload.onnx");
+        assert_int_equal(macs.state, i < 2 ? LAM_EXACT : LAM_UNKNOWN);
+        if (i < 2) assert_int_equal(macs.n, i ? 4 * 4 * 4 : 0);
+    }
+    oom_sweep_parts(read_once, "overload.onnx");
+}
+
 /* A function whose result is its argument, and one whose second argument the call leaves out. */
 static void a_function_may_hand_on_or_lack_an_argument(void **state) {
     (void)state;
@@ -536,6 +564,7 @@ int main(void) {
         cmocka_unit_test(an_input_may_have_a_value),
         cmocka_unit_test(what_is_made_from_itself_is_refused),
         cmocka_unit_test(a_function_may_be_of_the_standard_and_have_defaults),
+        cmocka_unit_test(a_call_is_of_the_function_of_its_overload),
         cmocka_unit_test(a_function_may_hand_on_or_lack_an_argument),
         cmocka_unit_test(a_long_function_that_is_called_too_often_is_refused),
         cmocka_unit_test(an_attribute_of_no_call_is_left_out),
