@@ -232,6 +232,10 @@ static inline int64_t lmi_map_next(const lmi_map *m, uint64_t hash, size_t *at) 
         return s->value - 1;
     }
 }
+/* The value with the hash whose text this is, or -1. The caller has the texts: that of value 0 is at `first`,
+ * each further one `size` bytes behind. */
+int64_t lmi_map_find(const lmi_map *m, uint64_t hash, const char *text, const char *const *first,
+                     size_t size);
 /* Adds a value, also if there are others with its hash. */
 lam_status lmi_map_add(lmi_map *m, uint64_t hash, int64_t value, lam_error *e);
 /* The stored value, or -1. Text keys are compared by content and are borrowed: they must outlive the map. */

@@ -84,6 +84,15 @@ lam_status lmi_map_add(lmi_map *m, uint64_t hash, int64_t value, lam_error *e) {
     return add(m, hash, NULL, value, e);
 }
 
+int64_t lmi_map_find(const lmi_map *m, uint64_t hash, const char *text, const char *const *first,
+                     size_t size) {
+    int64_t i;
+    for (size_t at = (size_t)hash; (i = lmi_map_next(m, hash, &at)) >= 0;)
+        if (strcmp(*(const char *const *)(const void *)((const char *)first + (size_t)i * size), text) == 0)
+            break;
+    return i;
+}
+
 /* The slot of a key; NULL: there is none. */
 static lmi_map_slot *find(const lmi_map *m, uint64_t hash, const char *text) {
     for (size_t at = (size_t)hash; lmi_map_next(m, hash, &at) >= 0;) {

@@ -65,14 +65,13 @@ lam_status lmi_model_index(const lam_model *m, lam_error *e) {
 }
 
 int32_t lam_model_find(const lam_model *m, const char *path) {
-    if (!path) return -1;
-    const uint64_t hash = lmi_hash_text(path);
-    size_t at = (size_t)hash;
-    const bool indexed = lmi_model_index(m, NULL) == LAM_OK;
-    for (int64_t i = -1; (i = indexed ? lmi_map_next(&m->by_path, hash, &at) : i + 1) >= 0;) {
-        if (i >= m->n_places) return -1;
-        if (strcmp(m->places[i].path, path) == 0) return (int32_t)i;
-    }
+    if (!path || !m->n_places) return -1;
+    if (lmi_model_index(m, NULL) == LAM_OK)
+        return (int32_t)lmi_map_find(&m->by_path, lmi_hash_text(path), path, &m->places->path,
+                                     sizeof *m->places);
+    /* Memory ran out for the index. -1 would say that there is no such place, so all are compared. */
+    for (int32_t i = 0; i < m->n_places; i++)
+        if (strcmp(m->places[i].path, path) == 0) return i;
     return -1;
 }
 

@@ -164,61 +164,71 @@ lam_status lmi_add_config(lmi_tensors *t, const char *path, lam_error *e) {
 
 /* What a folder has of each format: the first by name of its files, and how many there are. */
 typedef struct held {
-    char *name[LMI_FOLDER];
+    lmi_arena arena;
+    const char *name[LMI_FOLDER];
     int32_t n[LMI_FOLDER];
     bool sharded;     /* it has the description that torch.distributed.checkpoint writes */
     lam_error unread; /* of the first by name of the files that can't be read */
+    lmi_vec folders;  /* const char *: those in it */
 } held;
 
-/* A folder in the folder is no file of it. */
-static void note_unread(held *h, const char *path, const lam_error *why) {
-    if (lmi_is_folder(path) || (h->unread.status != LAM_OK && strcmp(h->unread.where, why->where) <= 0))
-        return;
-    h->unread = *why;
+static void held_init(held *h) {
+    *h = (held){.sharded = false};
+    lmi_arena_init(&h->arena, UINT64_MAX);
+    lmi_vec_init(&h->folders, sizeof(const char *));
+}
+
+static void held_free(held *h) {
+    lmi_vec_free(&h->folders);
+    lmi_arena_free(&h->arena);
 }
 
 static lam_status unreadable(const char *folder, lam_error *e) {
     return lmi_fail(e, LAM_IO, folder, "it can't be read: %s", strerror(errno));
 }
 
-static lam_status look_at(held *h, const char *folder, const char *name, lam_error *e) {
+static lam_status format_at(const char *path, lmi_format *format, lam_error *e) {
     lmi_bytes file;
+    LAM_TRY(lmi_bytes_open(&file, path, e));
+    lam_status s = lmi_format_of(&file, format, e);
+    lmi_bytes_close(&file);
+    return s;
+}
+
+static bool is_before(const char *path, const char *first) { return !first || strcmp(path, first) < 0; }
+
+static lam_status look_at(held *h, const char *folder, const char *name, lam_error *e) {
     lmi_format format = LMI_NO_FORMAT;
     lam_error why = {.at = -1};
-    char *path = malloc(strlen(folder) + strlen(name) + 2);
+    char *path = lmi_alloc(&h->arena, strlen(folder) + strlen(name) + 2, 1);
     if (!path) return lmi_nomem(e);
     sprintf(path, "%s/%s", folder, name);
-    lam_status s = lmi_bytes_open(&file, path, &why);
-    if (s == LAM_OK) {
-        s = lmi_format_of(&file, &format, &why);
-        lmi_bytes_close(&file);
-    }
-    if (s == LAM_IO) note_unread(h, path, &why);
-    if (s == LAM_NOMEM) {
-        free(path);
-        return lmi_nomem(e);
-    }
-    if (format == LMI_NO_FORMAT || format == LMI_REPORT || format == LMI_PICKLE || format == LMI_TAR) {
-        free(path);
+    lam_status s = format_at(path, &format, &why);
+    if (s == LAM_NOMEM) return lmi_nomem(e);
+    if (s == LAM_IO && lmi_is_folder(path)) return lmi_vec_put(&h->folders, &path, e);
+    if (s == LAM_IO && is_before(why.where, h->unread.status == LAM_OK ? NULL : h->unread.where))
+        h->unread = why;
+    if (format == LMI_NO_FORMAT || format == LMI_REPORT || format == LMI_PICKLE || format == LMI_TAR)
         return LAM_OK;
-    }
     h->n[format]++;
-    const bool first = !h->name[format] || strcmp(path, h->name[format]) < 0;
-    free(first ? h->name[format] : path);
-    if (first) h->name[format] = path;
+    if (is_before(path, h->name[format])) h->name[format] = path;
     return LAM_OK;
 }
 
-static lam_status look_through(held *h, const char *folder, DIR *dir, lam_error *e) {
+static lam_status look_through(held *h, const char *folder, lam_error *e) {
     lam_status s = LAM_OK;
     int n = 0;
+    DIR *dir = opendir(folder);
+    if (!dir) return unreadable(folder, e);
     errno = 0;
     for (struct dirent *at; s == LAM_OK && n < MOST_FILES && (at = readdir(dir)) != NULL; n++, errno = 0)
         if (strcmp(at->d_name, ".metadata") == 0)
             h->sharded = true;
         else if (at->d_name[0] != '.')
             s = look_at(h, folder, at->d_name, e);
-    return s == LAM_OK && errno ? unreadable(folder, e) : s;
+    if (s == LAM_OK && errno) s = unreadable(folder, e);
+    closedir(dir);
+    return s;
 }
 
 /* The format that is taken of a folder with files of several. */
@@ -232,44 +242,26 @@ static lmi_format first_of(const held *h) {
 
 /* True if a model's file can be read from the folder. */
 static lam_status look_below(const char *path, bool *has, lam_error *e) {
-    held h = {0};
-    DIR *dir = opendir(path);
-    *has = false;
-    if (!dir) return LAM_OK;
-    lam_status s = look_through(&h, path, dir, NULL);
+    held h;
+    held_init(&h);
+    lam_status s = look_through(&h, path, NULL);
     *has = s == LAM_OK && !h.sharded && first_of(&h) != LMI_NO_FORMAT;
-    for (int i = 0; i < LMI_FOLDER; i++) free(h.name[i]);
-    closedir(dir);
+    held_free(&h);
     return s == LAM_NOMEM ? lmi_nomem(e) : LAM_OK;
 }
 
-/* Takes a folder in the folder for *first, if it has a model and its name is before that of *first. */
-static lam_status take_below(const char *folder, const char *name, char **first, lam_error *e) {
-    bool has = false;
-    char *path = malloc(strlen(folder) + strlen(name) + 2);
-    if (!path) return lmi_nomem(e);
-    sprintf(path, "%s/%s", folder, name);
-    const bool before = lmi_is_folder(path) && (!*first || strcmp(path, *first) < 0);
-    lam_status s = before ? look_below(path, &has, e) : LAM_OK;
-    free(has ? *first : path);
-    if (has) *first = path;
-    return s;
-}
-
-static lam_status no_model(const char *folder, lam_error *e) {
+/* Refuses a folder without a model's file, and names the first folder in it that has one. */
+static lam_status no_model(const held *h, const char *folder, lam_error *e) {
     static const char none[] = "the folder has no model file that lamina reads";
-    DIR *dir = e ? opendir(folder) : NULL; /* without a reason to give, nothing below is looked for */
-    char *below = NULL;
-    lam_status s = LAM_OK;
-    int n = 0;
-    for (struct dirent *at; s == LAM_OK && dir && n < MOST_FILES && (at = readdir(dir)) != NULL; n++)
-        if (at->d_name[0] != '.') s = take_below(folder, at->d_name, &below, e);
-    if (dir) closedir(dir);
-    if (s == LAM_OK)
-        s = below ? lmi_fail(e, LAM_UNSUPPORTED, folder, "%s, and %s has one; give that", none, below)
-                  : lmi_fail(e, LAM_FAILED, folder, "%s", none);
-    free(below);
-    return s;
+    const char *below = NULL;
+    for (size_t i = 0; e && i < h->folders.n; i++) { /* without a reason to give, none is looked for */
+        const char *path = *(const char **)lmi_vec_at(&h->folders, i);
+        bool has = false;
+        if (is_before(path, below)) LAM_TRY(look_below(path, &has, e));
+        if (has) below = path;
+    }
+    if (below) return lmi_fail(e, LAM_UNSUPPORTED, folder, "%s, and %s has one; give that", none, below);
+    return lmi_fail(e, LAM_FAILED, folder, "%s", none);
 }
 
 static lam_status distributed(const char *path, const char *what, const char *folder, lam_error *e) {
@@ -296,25 +288,20 @@ lam_status lmi_refuse_piece(const char *path, lam_error *e) {
 }
 
 lam_status lmi_in_folder(const char *folder, char **out, lam_error *e) {
-    held h = {0};
-    DIR *dir = opendir(folder);
+    held h;
+    held_init(&h);
     *out = NULL;
-    if (!dir) return unreadable(folder, e);
-    lam_status s = look_through(&h, folder, dir, e);
-    closedir(dir);
+    lam_status s = look_through(&h, folder, e);
     const lmi_format found = first_of(&h);
     if (s == LAM_OK && h.sharded) s = distributed(folder, "it is a checkpoint", folder, e);
     if (s == LAM_OK && !found && h.unread.status != LAM_OK)
         s = lmi_fail(e, LAM_IO, h.unread.where, "%s", h.unread.text);
-    if (s == LAM_OK && !found) s = no_model(folder, e);
+    if (s == LAM_OK && !found) s = no_model(&h, folder, e);
     if (s == LAM_OK && h.n[found] > 1)
         s = lmi_fail(e, LAM_UNSUPPORTED, folder,
                      "the folder has %d model files, and no index of them; name one, as %s", (int)h.n[found],
                      h.name[found]);
-    if (s == LAM_OK) {
-        *out = h.name[found];
-        h.name[found] = NULL;
-    }
-    for (int i = 0; i < LMI_FOLDER; i++) free(h.name[i]);
+    if (s == LAM_OK && !(*out = strdup(h.name[found]))) s = lmi_nomem(e);
+    held_free(&h);
     return s;
 }

@@ -45,11 +45,8 @@ lam_status lmi_tensors_in(lmi_tensors *t, const lmi_bytes *of, lam_error *e) {
 }
 
 static int32_t find(const lmi_tensors *t, const char *name, uint64_t hash) {
-    size_t at = (size_t)hash;
-    int64_t i;
-    while ((i = lmi_map_next(&t->by_name, hash, &at)) >= 0)
-        if (strcmp(lmi_tensors_at(t, (int32_t)i)->name, name) == 0) break;
-    return (int32_t)i;
+    const lmi_stored_tensor *first = t->at.data;
+    return first ? (int32_t)lmi_map_find(&t->by_name, hash, name, &first->name, sizeof *first) : -1;
 }
 
 int32_t lmi_tensors_find(const lmi_tensors *t, const char *name) {

@@ -304,6 +304,24 @@ static void map_sweep(void *arg, bool *ok) {
     lmi_map_free(&of_text);
 }
 
+/* Values by hashes of texts that the caller has: another text with the same hash is not the one. */
+static void map_finds_texts_of_the_caller(void **state) {
+    (void)state;
+    const struct {
+        int number;
+        const char *text;
+    } at[] = {{1, "a"}, {2, "b"}, {3, "c"}};
+    lmi_map m;
+    lmi_map_init(&m);
+    assert_int_equal(lmi_map_find(&m, 7, "a", &at->text, sizeof *at), -1);
+    for (int64_t i = 0; i < 3; i++) assert_int_equal(lmi_map_add(&m, 7, i, NULL), LAM_OK);
+    for (int64_t i = 0; i < 3; i++)
+        assert_int_equal(lmi_map_find(&m, 7, at[i].text, &at->text, sizeof *at), i);
+    assert_int_equal(lmi_map_find(&m, 7, "d", &at->text, sizeof *at), -1);
+    assert_int_equal(lmi_map_find(&m, 8, "a", &at->text, sizeof *at), -1);
+    lmi_map_free(&m);
+}
+
 /* Values whose keys are the caller's: all that were added with a hash are found, and no others. */
 static void map_holds_many_with_one_hash(void **state) {
     (void)state;
@@ -384,6 +402,7 @@ int main(void) {
         cmocka_unit_test(map_finds_numbers),
         cmocka_unit_test(map_copy_is_apart),
         cmocka_unit_test(map_survives_lack_of_memory),
+        cmocka_unit_test(map_finds_texts_of_the_caller),
         cmocka_unit_test(map_holds_many_with_one_hash),
         cmocka_unit_test(numbers_have_hashes_of_their_own),
         cmocka_unit_test(hash_sees_every_byte),
