@@ -1115,6 +1115,30 @@ def test_work_on_other_threads_is_refused_in_a_sentence(dry, run):
     assert lamina.inspect(net.part, x, dry=True).macs == 32
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_a_refusal_is_all_that_is_said_of_another_thread(own, monkeypatch, capfd):
+    """Python prints a traceback of what ends a thread. A hook of the program's gets the refusal too."""
+    given = []
+    monkeypatch.setattr(threading, "excepthook", given.append if own else threading.__excepthook__)
+
+    def end(work):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+
+    class Net(nn.Module):
+        def forward(self, x):
+            end(x.tolist)
+            return x
+
+    with pytest.raises(NeedsValuesError, match="another thread"):
+        lamina.inspect(Net(), torch.ones(2, 4), dry=True)
+    assert [hook.exc_type for hook in given] == [NeedsValuesError] * own
+    assert "Traceback" not in capfd.readouterr().err
+    end(lambda: 1 / 0)
+    assert ("ZeroDivisionError" in capfd.readouterr().err) is not own
+
+
 def test_dry_takes_only_what_it_can():
     watch = _lamina.Capture(nn.Identity())
     from lamina._dry import mode

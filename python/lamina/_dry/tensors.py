@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import sys
+import threading
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -74,7 +75,27 @@ def refuse(what: str) -> NoReturn:
         run.block(what)
     if other is not None:
         other.left = True
+        _end_quietly(threading.current_thread())
     raise NeedsValuesError(f"{ENDED}, and your code {what}")
+
+
+class _Quietly:
+    """What a thread calls if an exception ends it. Python's own hook would print a traceback of the refusal,
+    which the run raises too. A hook of the program's still gets it."""
+
+    def __init__(self, ended: Callable[[threading.Thread], None]) -> None:
+        self._ended = ended
+
+    def __call__(self, thread: threading.Thread) -> None:
+        refused = isinstance(sys.exc_info()[1], NeedsValuesError)
+        if not refused or threading.excepthook is not threading.__excepthook__:
+            self._ended(thread)
+
+
+def _end_quietly(thread: Any) -> None:
+    ended = getattr(thread, "_invoke_excepthook", None)
+    if ended is not None and not isinstance(ended, _Quietly):
+        thread._invoke_excepthook = _Quietly(ended)
 
 
 def _refuser(what: str) -> Callable[..., NoReturn]:
