@@ -330,6 +330,13 @@ def test_a_module_called_while_describing_is_not_a_call_of_the_model(core):
     assert all(shapes(e["inputs"]) != [(1,)] for e in model.events())
 
 
+@pytest.mark.skipif(not hasattr(torch.Tensor, "const_data_ptr"), reason="this torch has one address for all")
+def test_memory_that_is_shared_until_it_is_written_to_is_not_copied(core):
+    given = torch._lazy_clone(torch.rand(2, 4))
+    assert seen(nn.Linear(4, 3), given, core=core).events()[0]["inputs"][0]["shape"] == (2, 4)
+    assert torch._C._is_cow_tensor(given)
+
+
 # -- which way ----------------------------------------------------------------------------------------------
 
 

@@ -788,14 +788,34 @@ def test_a_capture_that_looked_at_no_values_has_no_last_calls():
         watch._model.health_tail(3)
 
 
+class OfAUser(torch.Tensor):
+    """Memory of its own, and operators by Python."""
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        with torch._C._DisableTorchDispatch():
+            result = function(*args, **(kwargs or {}))
+            return result.as_subclass(cls) if function is torch.ops.aten.detach.default else result
+
+
 @pytest.mark.skipif(not hasattr(torch._C, "_is_cow_tensor"), reason="this torch has no copy on write")
+@pytest.mark.parametrize("kind", [torch.Tensor, OfAUser])
 @pytest.mark.parametrize("options", [{}, {"memory": True}, {"health": True}], ids=str)
-def test_memory_that_is_shared_until_it_is_written_to_stays_shared(options):
+@pytest.mark.parametrize("way", ["capture", "inspect", "watch"])
+def test_memory_that_is_shared_until_it_is_written_to_stays_shared(way, options, kind, tmp_path):
     x, weight = torch.rand(2, 4), torch.rand(3, 4)
-    model, given = nn.Linear(4, 3), torch._lazy_clone(x)
-    model.weight.data = own = torch._lazy_clone(weight)
-    with lamina.capture(model, **options) as watch:
-        model(given)
-    assert watch.report().rows
+    given, model = torch._lazy_clone(x), nn.Linear(4, 3)
+    own = torch._lazy_clone(weight).as_subclass(kind)
+    model.weight = nn.Parameter(own)
+    if way == "inspect":
+        report = lamina.inspect(model, given, **options)
+        assert report.rows[0].params == 15
+    elif way == "watch":
+        with lamina.watch(model, file=tmp_path / "steps.lamina", every=1, **options):
+            model(given)
+    else:
+        with lamina.capture(model, **options) as watch:
+            model(given)
+        assert watch.report().rows
     assert torch._C._is_cow_tensor(given)
     assert torch._C._is_cow_tensor(own)

@@ -77,7 +77,7 @@ static bool tell_part(void *self, PyObject *part) {
     const part_of *w = self;
     lmx_address_of p;
     if (!lmx_locate(w->y->st, &w->y->torch, part, &p)) return false;
-    if (!p.address && !p.elsewhere) lmx_locate_storage(part, &p); /* an empty shard may be padded */
+    if (!p.address && !p.elsewhere) lmx_locate_storage(w->y->st, part, &p); /* an empty shard may be padded */
     tell_place(w->y, &p, w->held, w->of);
     return true;
 }

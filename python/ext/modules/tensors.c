@@ -157,6 +157,8 @@ static bool keep_grad(lmx_state *st, lmx_kept *k) {
 /* The dict of its hooks of one kind: of those that get the gradient, or of those that run once it is there.
  * NULL if it has none. False only for an exception that must reach the user. */
 static bool hooks_of(lmx_state *st, PyObject *tensor, int kind, PyObject **out) {
+    *out = NULL;
+    if (lmx_has_no_hooks(st, tensor)) return true;
     *out = PyObject_GetAttr(tensor, kind ? st->n__post_accumulate_grad_hooks : st->n__backward_hooks);
     if (*out && !PyDict_Check(*out)) Py_CLEAR(*out);
     return lmx_forgive();

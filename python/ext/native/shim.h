@@ -50,6 +50,7 @@ typedef struct lmx_grads {
     /* The same to be written to, and a new handle of a tensor; NULL: not exported, or not as expected. */
     void *(*slot)(void *impl);
     int32_t (*handle)(void *tensor, void **out);
+    int32_t hooks; /* where the Python object has two dicts of hooks, NULL for none; 0: not known */
 } lmx_grads;
 
 enum { LMX_DIMS = 64 };

@@ -53,11 +53,32 @@ int64_t lmx_ask(PyObject *o, const char *method) {
     return n;
 }
 
-void lmx_locate_storage(PyObject *tensor, lmx_address_of *out) {
+/* True if the memory is shared with another tensor until one of them is written to. */
+static bool is_shared_lazily(PyObject *tensor) {
+    PyObject *torch = PyImport_ImportModule("torch._C");
+    PyObject *yes = torch ? PyObject_CallMethod(torch, "_is_cow_tensor", "O", tensor) : NULL;
+    const bool shared = yes == Py_True;
+    Py_XDECREF(yes);
+    Py_XDECREF(torch);
+    PyErr_Clear();
+    return shared;
+}
+
+/* A storage has no address for reading alone. */
+uint64_t lmx_storage_address(const lmx_state *st, PyObject *tensor, PyObject *storage) {
+    if (!is_shared_lazily(tensor)) return (uint64_t)lmx_ask(storage, "data_ptr");
+    PyObject *first = lmx_read_address(st, tensor);
+    const uint64_t at = first && PyLong_Check(first) ? PyLong_AsUnsignedLongLongMask(first) : 0;
+    Py_XDECREF(first);
+    PyErr_Clear();
+    return at ? at - (uint64_t)(lmx_ask(tensor, "storage_offset") * lmx_ask(tensor, "element_size")) : 0;
+}
+
+void lmx_locate_storage(lmx_state *st, PyObject *tensor, lmx_address_of *out) {
     PyObject *storage = PyObject_CallMethod(tensor, "untyped_storage", NULL);
     PyErr_Clear();
     if (!storage) return;
-    out->address = (uint64_t)lmx_ask(storage, "data_ptr");
+    out->address = lmx_storage_address(st, tensor, storage);
     out->bytes = lmx_ask(storage, "nbytes");
     Py_DECREF(storage);
 }
@@ -86,13 +107,13 @@ bool lmx_locate(lmx_state *st, const lmx_allocator *f, PyObject *tensor, lmx_add
     lmx_kind kind = lmx_kind_of(st, tensor);
     *out = (lmx_address_of){0, 0, false};
     if (kind != LMX_PLAIN) {
-        lmx_locate_storage(tensor, out); /* a tensor that wraps others has no address */
+        lmx_locate_storage(st, tensor, out); /* a tensor that wraps others has no address */
         return true;
     }
     if (st->torch.offset >= 0 && locate_handle(st, f, (char *)tensor + st->torch.offset, out)) return true;
     if (!lmx_describe(st, tensor, kind, &t)) return false;
     out->elsewhere = is_elsewhere(t.device);
-    if (t.device == LMX_CPU && t.storage) lmx_locate_storage(tensor, out);
+    if (t.device == LMX_CPU && t.storage) lmx_locate_storage(st, tensor, out);
     return true;
 }
 

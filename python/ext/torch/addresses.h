@@ -22,7 +22,10 @@ typedef struct lmx_address_of {
 bool lmx_locate(lmx_state *st, const lmx_allocator *f, PyObject *tensor, lmx_address_of *out);
 
 /* The same from Python's storage, also of a tensor without elements. */
-void lmx_locate_storage(PyObject *tensor, lmx_address_of *out);
+void lmx_locate_storage(lmx_state *st, PyObject *tensor, lmx_address_of *out);
+
+/* The address of the memory of a tensor's storage, read as lmx_read_address does; 0: none, or not known. */
+uint64_t lmx_storage_address(const lmx_state *st, PyObject *tensor, PyObject *storage);
 
 /* Reading a gradient from Python makes a Python object, hundreds in a step. torch's C++ function returns the
  * handle; it is used if it returns a known gradient, which this tests once. */

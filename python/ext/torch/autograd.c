@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Autograd's data about a tensor, read from its C++ object: a Python attribute takes ten times as long,
- * and a snapshot reads every parameter twice. Both functions are exported, neither throws, and both are
- * tested with a known tensor. */
+ * Autograd's data about a tensor, read from its C++ object, and that it has no hooks, from its Python object:
+ * an attribute takes ten times as long, and a snapshot reads every parameter twice. The functions are
+ * exported, and none throws. They and the place of the hooks are tested with a known tensor. */
 #include "base/ext.h"
+#include "native/layout.h"
 #include "torch/tensor.h"
 
 #include <dlfcn.h>
@@ -40,6 +41,12 @@ bool lmx_wants_grad(lmx_state *st, PyObject *tensor, bool *wanted) {
 bool lmx_has_no_grad(lmx_state *st, PyObject *tensor) {
     const lmx_torch *t = &st->torch;
     return answers(st, tensor) && !has_grad(t, impl_of(t, tensor));
+}
+
+bool lmx_has_no_hooks(lmx_state *st, PyObject *tensor) {
+    const int32_t at = st->torch.grads.hooks;
+    return at && answers(st, tensor) && !lmx_word_at(tensor, (size_t)at) &&
+           !lmx_word_at(tensor, (size_t)at + sizeof(void *));
 }
 
 void lmx_load_grads(lmx_torch *t, void *library) {
@@ -94,6 +101,30 @@ static bool can_put(lmx_state *st, PyObject *probe, PyObject *grad) {
            tells(&st->torch, probe, false, false);
 }
 
+/* True if the words at `at` change from none to these dicts and back, as the attributes do. */
+static bool shows_hooks(lmx_state *st, PyObject *probe, int32_t at) {
+    PyObject *names[] = {st->n__backward_hooks, st->n__post_accumulate_grad_hooks};
+    bool ok = true;
+    for (size_t i = 0; ok && i < 2; i++) {
+        const size_t here = (size_t)at + i * sizeof(void *);
+        PyObject *hooks = PyDict_New();
+        ok = hooks && !lmx_word_at(probe, here) && PyObject_SetAttr(probe, names[i], hooks) == 0 &&
+             lmx_word_at(probe, here) == (uint64_t)(uintptr_t)hooks &&
+             PyObject_SetAttr(probe, names[i], Py_None) == 0 && !lmx_word_at(probe, here);
+        Py_XDECREF(hooks);
+    }
+    return ok;
+}
+
+/* torch has the dicts behind the handle. */
+static int32_t place_of_hooks(lmx_state *st, PyObject *probe) {
+    const int32_t at = st->torch.offset + (int32_t)sizeof(void *);
+    PyObject *size = PyObject_GetAttrString((PyObject *)Py_TYPE(probe), "__basicsize__");
+    const bool inside = size && PyLong_AsLong(size) >= at + 2 * (long)sizeof(void *);
+    Py_XDECREF(size);
+    return inside && shows_hooks(st, probe, at) ? at : 0;
+}
+
 void lmx_prove_grads(lmx_state *st, PyObject *probe) {
     lmx_torch *t = &st->torch;
     if (!t->grads.wanted) return;
@@ -105,6 +136,7 @@ void lmx_prove_grads(lmx_state *st, PyObject *probe) {
               PyObject_SetAttr(probe, st->n_requires_grad, Py_False) == 0 && tells(t, probe, false, false);
     if (ok && t->grads.slot && !can_put(st, probe, other)) t->grads.slot = NULL;
     Py_XDECREF(other);
+    if (ok) t->grads.hooks = place_of_hooks(st, probe);
     PyErr_Clear();
     if (!ok) t->grads.wanted = NULL;
 }

@@ -60,11 +60,11 @@ static bool is_on_meta(PyObject *o) {
 
 /* True if the tensor has memory itself, as a class that only overrides operators, or would have, as torch's
  * own fake tensors. torch refuses the address of a wrapper's memory, or returns 0. */
-static bool has_own(PyObject *tensor) {
+static bool has_own(const lmx_state *st, PyObject *tensor) {
     PyObject *storage = PyObject_CallMethod(tensor, "untyped_storage", NULL);
     PyErr_Clear();
     bool fake = storage && is_on_meta(storage) && !is_on_meta(tensor);
-    bool own = fake || (storage && lmx_ask(storage, "data_ptr") != 0);
+    bool own = fake || (storage && lmx_storage_address(st, tensor, storage) != 0);
     Py_XDECREF(storage);
     return own;
 }
@@ -77,7 +77,7 @@ static PyObject *parts_of(lmx_state *st, PyObject *tensor, bool *own) {
     if (parts || !lmx_forgive()) return parts;
     parts = masked_parts(st, tensor);
     if (parts || !lmx_forgive()) return parts;
-    *own = has_own(tensor);
+    *own = has_own(st, tensor);
     return NULL;
 }
 

@@ -194,8 +194,13 @@ static bool read_device(lmx_state *st, PyObject *tensor, lmx_tensor *out) {
     return ok;
 }
 
+PyObject *lmx_read_address(const lmx_state *st, PyObject *tensor) {
+    const bool apart = PyObject_HasAttr((PyObject *)Py_TYPE(tensor), st->n_const_data_ptr);
+    return PyObject_CallMethodObjArgs(tensor, apart ? st->n_const_data_ptr : st->n_data_ptr, NULL);
+}
+
 static bool read_storage(lmx_state *st, PyObject *tensor, lmx_tensor *out) {
-    PyObject *at = PyObject_CallMethodObjArgs(tensor, st->n_data_ptr, NULL);
+    PyObject *at = lmx_read_address(st, tensor);
     if (!at) return lmx_forgive(); /* sparse and the like have none */
     if (PyLong_Check(at)) out->storage = PyLong_AsUnsignedLongLong(at);
     Py_DECREF(at);

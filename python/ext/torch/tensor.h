@@ -31,6 +31,8 @@ void lmx_prove_hold(lmx_state *st, PyObject *probe);
 bool lmx_wants_grad(lmx_state *st, PyObject *tensor, bool *wanted);
 /* True if the tensor has no gradient now; false also if only its attribute shows that. */
 bool lmx_has_no_grad(lmx_state *st, PyObject *tensor);
+/* The same of hooks that run with its gradient. */
+bool lmx_has_no_hooks(lmx_state *st, PyObject *tensor);
 PyObject *lmx_put_gradient(PyObject *module, PyObject *args);
 void lmx_load_grads(lmx_torch *t, void *library);     /* after its shim */
 void lmx_prove_grads(lmx_state *st, PyObject *probe); /* disables the functions if their results are wrong */
@@ -53,6 +55,10 @@ static inline bool lmx_is_tensor(lmx_state *st, PyObject *o) {
 /* Describes a tensor; properties that can't be read stay unknown. False only for an exception that must reach
  * the user, and if memory ran out. */
 bool lmx_describe(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor *out);
+
+/* The address of a tensor's first element, a new int; NULL with an exception. It is for reading alone, where
+ * torch has that: for one to write through torch copies memory that is shared until it is written to. */
+PyObject *lmx_read_address(const lmx_state *st, PyObject *tensor);
 
 /* That of this torch; one in which nothing is known, if operators are not watched (tensor.c). */
 const lmx_layout *lmx_layout_of(const lmx_state *st);
