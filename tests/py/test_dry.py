@@ -126,6 +126,19 @@ def test_a_gradient_of_the_input_that_is_not_requested_does_not_count(kind, trai
 
 
 @watched
+def test_hooks_of_leaves_run_with_their_gradients():
+    net, x, last = nn.Linear(4, 4), torch.rand(2, 4, requires_grad=True), nn.Linear(4, 4)
+    plain = lamina.inspect(nn.Sequential(net, last), x, backward=True).backward
+    net.weight.register_hook(lambda gradient: gradient @ gradient)
+    x.register_hook(lambda gradient: gradient * 2)
+    once = last.bias.register_hook(lambda gradient: (once.remove(), gradient * 3)[1])
+    dry = same(nn.Sequential(net, last), x, backward=True)
+    assert dry.backward.macs - plain.macs == 4 * 4 * 4
+    assert dry.backward.flops - plain.flops == 2 * 4 * 4 * 4 + 2 * 4 + 4
+    assert [len(t._backward_hooks) for t in (net.weight, x, last.bias)] == [1, 1, 1]
+
+
+@watched
 @pytest.mark.parametrize("weights", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("layer", [nn.LayerNorm(4), nn.GroupNorm(2, 4), nn.BatchNorm1d(4)])
 def test_statistics_have_the_type_of_a_real_run(layer, weights):

@@ -249,6 +249,52 @@ def test_hooks_and_attributes_that_the_forward_gives_to_tensors_are_gone(run):
     assert net.part.weight.grad is not None  # no hook of the runs has changed it
 
 
+class Slotted(nn.Linear):
+    """A layer that keeps what it has seen in slots."""
+
+    __slots__ = ("gone", "scale", "seen", "state")
+
+    def __init__(self):
+        super().__init__(4, 4)
+        self.seen, self.scale, self.state = 0, torch.ones(4), {"keys": [torch.zeros(2)]}
+
+    def forward(self, x):
+        self.seen += 1
+        self.gone = x
+        self.scale.mul_(2)
+        self.state["keys"] += [x.sum()]
+        return super().forward(x) * self.scale
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["its own", "given"])
+@pytest.mark.parametrize(
+    "run",
+    [
+        lamina.inspect,
+        lambda *args: lamina.inspect(*args, backward=True, time=True),
+        lambda *args: lamina.inspect(*args, ops=False),
+        lambda *args: lamina.inspect(*args, dry=True),
+        lamina.fit,
+    ],
+    ids=["once", "backward", "layers", "dry", "fit"],
+)
+def test_what_modules_hold_in_slots_is_as_before(run, given):
+    class Calls(nn.Module):
+        def forward(self, x, layer):
+            return layer(x)
+
+    layer = Slotted()
+    scale, keys = layer.scale, layer.state["keys"][0]
+    if given:
+        run(Calls(), (x(), nn.Sequential(layer)))
+    else:
+        run(nn.Sequential(nn.ReLU(), layer), (x(),))
+    assert (layer.seen, layer.scale is scale, hasattr(layer, "gone")) == (0, True, False)
+    assert layer.scale.tolist() == [1, 1, 1, 1]
+    assert len(layer.state["keys"]) == 1
+    assert layer.state["keys"][0] is keys
+
+
 def test_ten_thousand_deep():
     net = inner = nn.Sequential()
     for _ in range(10_000):

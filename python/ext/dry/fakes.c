@@ -258,6 +258,20 @@ static bool copy_attributes(lmx_dry *d, PyObject *from, PyObject *to, bool is_pa
     return ok;
 }
 
+/* Gives the fake tensor of a leaf its hooks, which run with its gradient: the same dict, so that a hook can
+ * remove itself. A tensor that is the result of a graph passes its gradient to no hook in a run. */
+static bool share_hooks(lmx_dry *d, PyObject *from, PyObject *to) {
+    PyObject *hooks = PyObject_GetAttr(from, d->st->n__backward_hooks), *leaf = NULL;
+    bool ok = hooks != NULL;
+    if (ok && PyDict_Check(hooks) && PyDict_Size(hooks) > 0) {
+        leaf = PyObject_GetAttrString(from, "is_leaf");
+        ok = leaf && (leaf != Py_True || PyObject_SetAttr(to, d->st->n__backward_hooks, hooks) == 0);
+    }
+    Py_XDECREF(hooks);
+    Py_XDECREF(leaf);
+    return ok;
+}
+
 static PyObject *tuple_of(const int64_t *numbers, int32_t n) {
     PyObject *tuple = PyTuple_New(n);
     for (int32_t i = 0; tuple && i < n; i++) {
@@ -401,6 +415,7 @@ static PyObject *new_fake_of(lmx_dry *d, PyObject *tensor) {
     if (!fake && !PyErr_Occurred()) fake = own_fake(d, tensor, &p, &w, known, grad && !known);
     d->given = false;
     if (fake && !copy_attributes(d, tensor, fake, is_parameter)) Py_CLEAR(fake);
+    if (fake && grad && !known && !share_hooks(d, tensor, fake)) Py_CLEAR(fake);
     return fake;
 }
 

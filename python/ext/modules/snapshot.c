@@ -52,17 +52,21 @@ static bool keep_within(taker *t, PyObject *o, lmx_container_type type) {
     return lmx_container_keep(t->s, t->node, o, type);
 }
 
+static bool add_object(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *o) {
+    lmx_object *at = lmx_vec_push(&s->objects, sizeof *at, 1);
+    if (!at) return lmx_nomem();
+    Py_INCREF(o);
+    Py_XINCREF(name);
+    *at = (lmx_object){o, name, node};
+    return true;
+}
+
 /* Notes an object of a class written in Python, for objects(). What is in it is not kept here. */
 static bool take_object(taker *t, PyObject *name, PyObject *o) {
     lmx_snapshot *s = t->s;
     if (!(PyType_GetFlags(Py_TYPE(o)) & Py_TPFLAGS_HEAPTYPE) || PyType_Check(o)) return true;
     if (PyType_IsSubtype(Py_TYPE(o), s->st->torch.module) || is_kept(s, o)) return true;
-    lmx_object *at = lmx_vec_push(&s->objects, sizeof *at, 1);
-    if (!at || !lmx_map_put(&s->within, o, 0)) return lmx_nomem();
-    Py_INCREF(o);
-    Py_INCREF(name);
-    *at = (lmx_object){o, name, t->node};
-    return true;
+    return lmx_map_put(&s->within, o, 0) ? add_object(s, t->node, name, o) : lmx_nomem();
 }
 
 static bool take_items(taker *t, PyObject *name, size_t box, int depth);
@@ -136,12 +140,27 @@ static bool take_training(lmx_snapshot *s, PyObject *module, PyObject *dict) {
     return true;
 }
 
+static Py_ssize_t size_of(PyTypeObject *type) {
+    PyObject *size = PyObject_GetAttrString((PyObject *)type, "__basicsize__");
+    const Py_ssize_t n = size ? PyLong_AsSsize_t(size) : 0;
+    Py_XDECREF(size);
+    return n;
+}
+
+/* Notes a module for objects() if its class has slots: what they hold is not in its dict. */
+static bool take_slots(lmx_snapshot *s, int32_t node, PyObject *module) {
+    if (!s->plain) s->plain = size_of(s->st->torch.module);
+    if (size_of(Py_TYPE(module)) > s->plain) return add_object(s, node, NULL, module);
+    return lmx_forgive();
+}
+
 static bool take_node(lmx_snapshot *s, int32_t node) {
     PyObject *module = lmx_node_at(&s->tree, node)->object;
     PyTypeObject **type = lmx_vec_push(&s->types, sizeof *type, 1);
     if (!type) return lmx_nomem();
     *type = Py_TYPE(module);
     Py_INCREF((PyObject *)*type);
+    if (!take_slots(s, node, module)) return false;
     PyObject *dict = lmx_dict_of(module);
     if (!dict || !PyDict_Check(dict)) {
         Py_XDECREF(dict);
@@ -408,7 +427,7 @@ static int snapshot_clear(PyObject *self) {
     for (size_t i = 0; i < old.boxes.n; i++) Py_DECREF(((lmx_container *)old.boxes.data)[i].object);
     for (size_t i = 0; i < old.objects.n; i++) {
         Py_DECREF(((lmx_object *)old.objects.data)[i].object);
-        Py_DECREF(((lmx_object *)old.objects.data)[i].name);
+        Py_XDECREF(((lmx_object *)old.objects.data)[i].name);
     }
     for (size_t i = 0; i < old.kept.n; i++) lmx_kept_free((lmx_kept *)old.kept.data + i, &s->st->torch);
     for (size_t i = 0; i < old.draws.n; i++) {

@@ -16,9 +16,10 @@ typedef struct lmx_container {
     lmx_container_type type;
 } lmx_container;
 
-/* An object of a class written in Python that a module holds, also in its containers. */
+/* An object of a class written in Python that a module holds, also in its containers; or a module whose class
+ * has slots. */
 typedef struct lmx_object {
-    PyObject *object, *name; /* strong; name: of the attribute */
+    PyObject *object, *name; /* strong; name: of the attribute, NULL of a module */
     int32_t node;
 } lmx_object;
 
@@ -70,6 +71,7 @@ typedef struct lmx_snapshot {
     lmi_vec objects;       /* lmx_object */
     lmi_map within;        /* the containers that others hold, and the objects; each is kept once */
     PyTypeObject *no_draw; /* the last type that is no generator; only compared, not owned */
+    Py_ssize_t plain;      /* the size of an instance of nn.Module, which has no slots; 0: not known yet */
     PyObject *problems;    /* while restoring: a list of names */
     bool untouched;        /* lmx_snapshot_holds found nothing to restore, and nothing has run since */
 } lmx_snapshot;

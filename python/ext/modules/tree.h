@@ -15,7 +15,7 @@ int lmx_tree_visit(lmx_tree *tree, visitproc visit, void *arg);
  * st->n__buffers. False with an exception, or if `each` returned false. */
 bool lmx_each_owned(lmx_state *st, const lmx_tree *tree, PyObject *kind,
                     bool (*each)(void *self, PyObject *name, PyObject *tensor), void *self);
-/* The dotted path of `name` under place `parent`, a new str. */
+/* The dotted path of `name` under place `parent`, a new str; of the place itself if `name` is NULL. */
 PyObject *lmx_path(const lmx_tree *tree, int32_t parent, PyObject *name);
 /* The parameters that FSDP2 gathers for the modules of a tree, a new list: a gathered tensor, its shard, and
  * so on. NULL with an exception. (gathered.c) */

@@ -215,7 +215,7 @@ static bool join(PyObject *parts, PyObject **path) {
 
 PyObject *lmx_path(const lmx_tree *tree, int32_t parent, PyObject *name) {
     PyObject *parts = PyList_New(0), *path = NULL;
-    bool ok = parts && PyList_Append(parts, name) == 0;
+    bool ok = parts && (!name || PyList_Append(parts, name) == 0);
     for (int32_t p = parent; ok && p > 0; p = lmx_place_at(tree, p)->parent)
         ok = PyList_Append(parts, lmx_place_at(tree, p)->name) == 0;
     if (ok) join(parts, &path);

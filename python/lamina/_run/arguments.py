@@ -555,22 +555,24 @@ class Arguments:
     def _keep_module(self, name: str, value: Any) -> Iterable[tuple[str, Any]]:
         if not self._own:
             self._own.update(id(module) for _, module in modules(self._root))
+        found = self._slots(name or type(value).__name__, value)
         if id(value) in self._own:
-            return ()
+            return found
         snapshot = _lamina.Snapshot(value)
         self.inside[snapshot] = name
         self._own.update(id(module) for _, module in modules(value))
-        return [(f"{name}.{path}", held) for path, held in snapshot.objects()]
+        return [*found, *((f"{name}.{path}", held) for path, held in snapshot.objects())]
 
     def _attributes(self, name: str, value: Any) -> Iterable[tuple[str, Any]]:
         found: list[tuple[str, Any]] = []
         own = getattr(value, "__dict__", None)
         if type(own) is dict and not isinstance(value, BOUND):
             found += self._hold(_Attributes(name, value))
+        return [*found, *self._slots(name, value)]
+
+    def _slots(self, name: str, value: Any) -> Iterable[tuple[str, Any]]:
         slots = _slots_of(type(value))
-        if slots:
-            found += self._hold(_Slots(name, value, slots))
-        return found
+        return self._hold(_Slots(name, value, slots)) if slots else ()
 
     # Before a write.
 
