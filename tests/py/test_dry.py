@@ -125,6 +125,44 @@ def test_a_gradient_of_the_input_that_is_not_requested_does_not_count(kind, trai
     same(net, torch.rand(2, 3, 4, 4), convention="exact", backward=True)
 
 
+# Layers whose kernel runs other operators, some of them after an operator that autocast itself calls.
+UNDER_AUTOCAST = {
+    "bilinear": lambda: (nn.Bilinear(4, 4, 3), [torch.rand(2, 4)] * 2),
+    "encoder": lambda: (nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval(), [torch.rand(2, 3, 4)]),
+    "encoder of halves": lambda: (
+        nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval(),
+        [torch.rand(2, 3, 4).bfloat16()],
+    ),
+    "attention": lambda: (nn.MultiheadAttention(4, 2), [torch.rand(3, 2, 4)] * 3),
+    "lstm": lambda: (nn.LSTM(4, 4), [torch.rand(3, 2, 4)]),
+}
+
+
+@observed
+@pytest.mark.parametrize("name", UNDER_AUTOCAST)
+@pytest.mark.parametrize("around", [torch.no_grad, torch.enable_grad, torch.inference_mode])
+def test_autocast_converts_inside_operators_too(name, around):
+    net, args = UNDER_AUTOCAST[name]()
+    counts = []
+    for dry in (False, True):
+        with around(), torch.autocast("cpu", torch.bfloat16):
+            report = lamina.inspect(net, tuple(args), dry=dry)
+        moved = [(int(n), n.state) for n in (report.bytes_read, report.bytes_written)]
+        counts.append((*numbers(report), moved))
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+def test_a_search_for_nan_in_gradients_reads_no_values():
+    net, x = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), torch.rand(2, 4)
+    plain = lamina.fit(net, x).step.bytes
+    with torch.autograd.set_detect_anomaly(True):
+        same(net, x, backward=True)
+        assert lamina.fit(net, x).step.bytes == plain
+        assert torch.is_anomaly_enabled()
+        assert torch.is_anomaly_check_nan_enabled()
+
+
 @watched
 def test_hooks_of_leaves_run_with_their_gradients():
     net, x, last = nn.Linear(4, 4), torch.rand(2, 4, requires_grad=True), nn.Linear(4, 4)

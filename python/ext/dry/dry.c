@@ -608,6 +608,9 @@ static PyMethodDef dry_methods[] = {
     {"caller", lmx_dry_caller, METH_O,
      PyDoc_STR("caller($self, level, /)\n--\n\nReturns the name of the operator `level` levels above the "
                "current one; None if it is not known.")},
+    {"casts", lmx_dry_casts, METH_O,
+     PyDoc_STR("casts($self, device, /)\n--\n\nReturns whether autocast for the device of this dispatch key "
+               "converts the arguments of the operators inside the current one.")},
     {"here", lmx_dry_here, METH_NOARGS,
      PyDoc_STR("here($self, /)\n--\n\nReturns the number of the current operator if operators are observed "
                "by torch's dispatch mode, else -1.")},

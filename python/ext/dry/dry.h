@@ -88,6 +88,7 @@ static inline lmx_ledger *lmx_ledger_of(const lmx_dry *d) {
  * the methods of the type for callers and counting (fake_kernels.c). */
 bool lmx_dry_elsewhere(const lmx_dry *d, const char *callers);
 PyObject *lmx_dry_caller(PyObject *self, PyObject *level);
+PyObject *lmx_dry_casts(PyObject *self, PyObject *device);
 PyObject *lmx_dry_here(PyObject *self, PyObject *unused);
 PyObject *lmx_dry_aside(PyObject *self, PyObject *args);
 PyObject *lmx_dry_whole(PyObject *self, PyObject *level);

@@ -44,6 +44,12 @@ PyObject *lmx_dry_caller(PyObject *self, PyObject *level) {
     return lmx_str(name);
 }
 
+PyObject *lmx_dry_casts(PyObject *self, PyObject *device) {
+    const lmx_observer *o = observer_of((lmx_dry *)self);
+    const unsigned long long key = PyLong_AsUnsignedLongLong(device);
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(o && lmx_observer_casts(o, key));
+}
+
 PyObject *lmx_dry_here(PyObject *self, PyObject *unused) {
     const lmx_dry *d = (lmx_dry *)self;
     const lmx_lane *own = dispatched(d) ? lmx_observer_lane(observer_of(d), 0) : NULL;

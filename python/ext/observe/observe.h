@@ -48,6 +48,10 @@ size_t lmx_observer_own(const lmx_observer *o);
 /* The caller of the operator that the capture's thread runs now: its name, "" if autograd's engine adds
  * gradients, NULL for another or none, and always under a dispatch mode, which does not see all. */
 const char *lmx_observer_caller(const lmx_observer *o);
+/* True if the running operator began with autocast on for the device of this dispatch key, so that arguments
+ * of those inside are converted. False for one that autocast called, and under a dispatch mode, inside which
+ * it is off. */
+bool lmx_observer_casts(const lmx_observer *o, uint64_t device);
 /* The name of the operator `level` levels above; level 0 is the running one. */
 const char *lmx_observer_above(const lmx_observer *o, size_t level);
 /* Sets one of lam_op_flags on the operator `level` levels above. */

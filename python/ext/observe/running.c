@@ -206,6 +206,12 @@ const char *lmx_observer_above(const lmx_observer *o, size_t level) {
     return f->noted || (f->is_node && f->op >= 0) ? lmx_op_name(own, (lmx_op *)own->ops.data + f->op) : NULL;
 }
 
+bool lmx_observer_casts(const lmx_observer *o, uint64_t device) {
+    const lmx_lane *own = o->capture->watched.mode ? NULL : lmx_observer_lane(o, 0);
+    const lmx_frame *f = frame_above(own, 0);
+    return f && !f->is_node && f->excluded & o->layout->autocast & device;
+}
+
 const char *lmx_observer_caller(const lmx_observer *o) { return lmx_observer_above(o, 1); }
 
 void lmx_observer_mark(lmx_observer *o, size_t level, uint8_t flag) {

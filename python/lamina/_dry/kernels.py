@@ -92,7 +92,7 @@ def _tried(run: Any, function: Any, args: Any, kwargs: Any, make: Callable[[Any]
 
     drawn = torch.Tag.nondeterministic_seeded in function.tags
     generators = torch.random.fork_rng(devices=[], enabled=drawn)
-    with torch._C._DisableTorchDispatch(), warnings.catch_warnings(), generators:
+    with torch._C._DisableTorchDispatch(), run.casting(), warnings.catch_warnings(), generators:
         warnings.simplefilter("ignore")
         given, named = run._map(args, [], once), run._map(kwargs, [], once)
         if "generator" in named:

@@ -62,9 +62,10 @@ SQUARE = {"aten::full", "aten::ones", "aten::zeros"}
 BY_RULE, BY_VIEW, BY_OTHERS = 0, 1, 2  # as in python/ext/dry/dry.c
 NEVER, PURE, WRITES, VIEWS = 0, 1, 2, 3  # as in python/ext/dry/dry.h: whether an answer may be given again
 
+NUMBER_OF = "aten::_local_scalar_dense"
 # Operators that return values to the program, each with the cause in the program, for the error.
 READS = {
-    "aten::_local_scalar_dense": NUMBER,
+    NUMBER_OF: NUMBER,
     "aten::equal": "needs to know whether two tensors are equal (torch.equal)",
     "aten::is_nonzero": "needs to know whether a tensor is zero (an if)",
     "aten::nonzero": "needs to know where a tensor is not zero (nonzero, a mask as an index)",
@@ -201,6 +202,8 @@ class _Run:
         self.guessed = False  # such a value was read
         self.core = _mode()(self.fake, self.known, self.answer, self.about, partial(ask, self))
         self.core.serves(watch)
+        cpu = self.torch._C.DispatchKey.AutocastCPU
+        self.device: int = self.torch._C.DispatchKeySet(cpu).raw_repr()
         self.watch = watch
 
     # The end of the run.
@@ -306,8 +309,10 @@ class _Run:
             if out is not None:
                 return out
         if operator.opened is not None:
-            with self.core, self._turning(seen):
+            with self.core, self._turning(seen), self.casting():
                 return self.core.opened(operator.opened, args, kwargs)
+        if operator.name == NUMBER_OF and self._seeks_nan():
+            return False
         if operator.name not in ANYHOW or self.core.here() < 0:
             return self._answer(operator, function, args, kwargs, seen)
         out = self.one_hot.instead(self, operator.name, args)
@@ -335,6 +340,19 @@ class _Run:
         if guard is None or not any(tensor.is_complex() for tensor in seen):
             return nullcontext()
         return guard(self.torch._C.DispatchKey.Conjugate, False)  # noqa: FBT003
+
+    def _seeks_nan(self) -> bool:
+        """True if it is autograd's engine that reads a number: of whether a gradient has a NaN, if
+        ``torch.autograd.set_detect_anomaly`` is on."""
+        return (self.core.caller(1), self.core.caller(2)) == ("aten::item", "")
+
+    def casting(self) -> Any:
+        """Lets autocast convert the arguments of the operators inside, as it does where no mode runs the
+        operator around them, unless autocast itself called that."""
+        guard = getattr(self.torch._C, "_SetExcludeDispatchKeyGuard", None)
+        if guard is None or not self.core.casts(self.device):
+            return nullcontext()
+        return guard(self.torch._C.DispatchKey.AutocastCPU, False)  # noqa: FBT003
 
     def _answer(self, operator: Operator, function: Any, args: Any, kwargs: Any, seen: list[Any]) -> Any:
         if operator.name == "aten::_to_copy" and str(kwargs.get("device")) == "meta":
