@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 extern char **environ;
@@ -22,12 +23,23 @@ extern char **environ;
 /* -- the process ------------------------------------------------------------------------------- */
 
 /* Fresh pages cost more than what is computed in them, so memory is used again that is freed: what reading
- * took serves the numbers and the table. Longer pieces go back to the system, as they would leave gaps. */
+ * took serves the numbers and the table. Longer pieces go back to the system, as they would leave gaps. The
+ * beginning of the heap is taken in huge pages, each of which is one fault of the processor instead of 512:
+ * a quarter of the time for a safetensors header of 1 MB (bench/files.py). */
 static void keep_memory(void) {
 #ifdef __GLIBC__
-    enum { LONG = 8 << 20 };
+    enum { LONG = 8 << 20, PIECES = 65536 };
     mallopt(M_MMAP_THRESHOLD, LONG);
     mallopt(M_TRIM_THRESHOLD, INT32_MAX);
+#ifdef MADV_HUGEPAGE
+    const uintptr_t huge = 2 << 20, heap = 64 << 20;
+    mallopt(M_MMAP_MAX, 0);
+    void *all = malloc(heap); /* nothing is written there, so it is not in use yet */
+    mallopt(M_MMAP_MAX, PIECES);
+    const uintptr_t from = ((uintptr_t)all + huge - 1) & ~(huge - 1);
+    if (all) (void)madvise((void *)from, heap - huge, MADV_HUGEPAGE);
+    free(all);
+#endif
 #endif
 }
 
