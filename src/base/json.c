@@ -14,6 +14,8 @@ typedef struct reader {
     char *start, *p, *end; /* *end is NUL, which ends every loop over the text */
     uint32_t open, depth;  /* the innermost list or object that is open, 0: none */
     const lmi_json_limits *limits;
+    lmi_json_take *take; /* NULL: all values are kept */
+    void *of;
     const char *where;
     lam_error *e;
 } reader;
@@ -281,6 +283,18 @@ static lam_status read_behind(reader *r, bool *more) {
     return LAM_OK;
 }
 
+/* Gives a value of the whole, with its name, to who takes them, and forgets it. */
+static lam_status give(reader *r) {
+    const uint32_t name = LMI_JSON_ROOT + 1;
+    lmi_json_value *whole = &r->j->v[LMI_JSON_ROOT];
+    if (!r->take || r->depth > 1 || r->j->n <= name || whole->kind != LMI_JSON_OBJECT) return LAM_OK;
+    whole->next = r->j->n; /* it ends here for `take` */
+    LAM_TRY(r->take(r->of, name));
+    whole->next = r->open ? 0 : name;
+    r->j->n = name;
+    return LAM_OK;
+}
+
 static lam_status read_all(reader *r) {
     if (!add(r, LMI_JSON_MISSING, r->start)) return lmi_nomem(r->e);
     skip_space(r);
@@ -288,24 +302,40 @@ static lam_status read_all(reader *r) {
         bool whole;
         if (in_object(r)) LAM_TRY(read_name(r));
         LAM_TRY(read_value(r, &whole));
-        if (whole) LAM_TRY(read_behind(r, &more));
+        if (whole) {
+            LAM_TRY(read_behind(r, &more));
+            LAM_TRY(give(r));
+        }
     }
     skip_space(r);
     return r->p == r->end ? LAM_OK : wrong(r, r->p, "something behind its end");
 }
 
-lam_status lmi_json_read(lmi_json *j, char *text, size_t n, const lmi_json_limits *limits, const char *where,
-                         lam_error *e) {
+lam_status lmi_json_read_each(lmi_json *j, char *text, size_t n, const lmi_json_limits *limits,
+                              lmi_json_take *take, void *of, const char *where, lam_error *e) {
     *j = (lmi_json){.text = text};
     if (n > limits->size)
         return lmi_fail(e, LAM_LIMIT, where, "its JSON has %zu bytes; %u are the most", n, limits->size);
-    reader r = {.j = j, .start = text, .p = text, .end = text + n, .limits = limits, .where = where, .e = e};
+    reader r = {.j = j,
+                .start = text,
+                .p = text,
+                .end = text + n,
+                .limits = limits,
+                .take = take,
+                .of = of,
+                .where = where,
+                .e = e};
     text[n] = '\0';
-    j->cap = (uint32_t)(n / 16) + 8; /* what lamina writes has a value every 10 bytes */
+    j->cap = (take ? 0 : (uint32_t)(n / 16)) + 64; /* what lamina writes has a value every 10 bytes */
     j->v = malloc(j->cap * sizeof *j->v);
     lam_status status = j->v ? read_all(&r) : lmi_nomem(e);
     if (status != LAM_OK) lmi_json_free(j);
     return status;
+}
+
+lam_status lmi_json_read(lmi_json *j, char *text, size_t n, const lmi_json_limits *limits, const char *where,
+                         lam_error *e) {
+    return lmi_json_read_each(j, text, n, limits, NULL, NULL, where, e);
 }
 
 void lmi_json_free(lmi_json *j) {

@@ -45,6 +45,11 @@ typedef struct lmi_json_limits {
  * large or too deep. On failure there is nothing to free. */
 lam_status lmi_json_read(lmi_json *j, char *text, size_t n, const lmi_json_limits *limits, const char *where,
                          lam_error *e);
+/* The same, but if the whole is an object, `take` gets each name with its value, and then both are forgotten,
+ * so that a long text takes little memory. A status of `take` that is not LAM_OK ends the reading. */
+typedef lam_status lmi_json_take(void *of, uint32_t name);
+lam_status lmi_json_read_each(lmi_json *j, char *text, size_t n, const lmi_json_limits *limits,
+                              lmi_json_take *take, void *of, const char *where, lam_error *e);
 void lmi_json_free(lmi_json *j);
 
 static inline lmi_json_kind lmi_json_is(const lmi_json *j, uint32_t at) {

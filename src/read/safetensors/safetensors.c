@@ -40,16 +40,15 @@ static const known_type types[] = {{"F32", "float32", 32},
 /* Where a tensor's bytes are in the data, to check that they fill it. */
 typedef struct extent {
     int64_t from, to;
-    uint32_t at; /* of its name in the header */
+    uint32_t at; /* where its name is in the header */
 } extent;
 
 typedef struct reading {
     lmi_tensors *t;
     const lmi_bytes *of;
-    lmi_json j;
+    lmi_json j;    /* the entry of one tensor: bench/files.py has headers of 100,000 */
     uint64_t data; /* where the tensors' bytes begin in the file */
-    extent *extents;
-    size_t n;
+    lmi_vec extents;
     lam_error *e;
 } reading;
 
@@ -59,15 +58,29 @@ bool lmi_is_safetensors(const unsigned char *head, size_t n, uint64_t size) {
     return header <= MOST_HEADER && header <= size - LENGTH;
 }
 
-/* Fails: the value at a position of the header is not what it should be. */
+/* Fails: what begins at a byte of the header is not what it should be. */
+static lam_status wrong_at(const reading *r, uint64_t at, const char *path, const char *what) {
+    return lmi_fail_at(r->e, LAM_SYNTAX, (int64_t)(LENGTH + at), r->of->name,
+                       "it is damaged: %.200s %s, at byte %llu of the file", path, what,
+                       (unsigned long long)(LENGTH + at));
+}
+
+/* Fails: the value at a position is not what it should be. */
 static lam_status wrong(const reading *r, uint32_t at, const char *what) {
     lmi_buf path;
     lmi_buf_init(&path);
-    if (at) lmi_json_put_path(&r->j, at, &path);
-    const uint64_t byte = LENGTH + (at ? r->j.v[at].at : 0);
-    lam_status s = lmi_fail_at(r->e, LAM_SYNTAX, (int64_t)byte, r->of->name,
-                               "it is damaged: %.200s %s, at byte %llu of the file",
-                               path.n ? lmi_buf_text(&path) : "its header", what, (unsigned long long)byte);
+    lmi_json_put_path(&r->j, at, &path);
+    lam_status s = wrong_at(r, r->j.v[at].at, path.n ? lmi_buf_text(&path) : "its header", what);
+    lmi_buf_free(&path);
+    return s;
+}
+
+/* The same of a tensor whose entry was read before. */
+static lam_status wrong_tensor(const reading *r, const extent *x, const char *what) {
+    lmi_buf path;
+    lmi_buf_init(&path);
+    lmi_put_clean(&path, r->j.text + x->at);
+    lam_status s = wrong_at(r, x->at, path.n ? lmi_buf_text(&path) : "its header", what);
     lmi_buf_free(&path);
     return s;
 }
@@ -126,7 +139,6 @@ static lam_status take_tensor(reading *r, uint32_t name, uint32_t value) {
     const char *dtype = lmi_json_as_text(&r->j, lmi_json_get(&r->j, value, "dtype"));
     int64_t sizes[LMI_MOST_AXES], where[2];
     int32_t n = 0;
-    extent *place = &r->extents[r->n++];
     if (lmi_json_is(&r->j, value) != LMI_JSON_OBJECT) return wrong(r, value, "is no object");
     if (!dtype) return wrong(r, value, "has no text \"dtype\"");
     if (lmi_json_size(&r->j, value) > 3) /* it needs three, and may have one of them twice */
@@ -135,7 +147,8 @@ static lam_status take_tensor(reading *r, uint32_t name, uint32_t value) {
     LAM_TRY(take_ints(r, value, "data_offsets", 2, where, &n));
     if (n != 2 || where[1] < where[0])
         return wrong(r, value, "has no \"data_offsets\" of a begin and an end");
-    *place = (extent){where[0], where[1], name};
+    const extent place = {where[0], where[1], r->j.v[name].at};
+    LAM_TRY(lmi_vec_put(&r->extents, &place, r->e));
     LAM_TRY(take_ints(r, value, "shape", LMI_MOST_AXES, sizes, &n));
     const int64_t bytes = bytes_of(type, sizes, n);
     if (type && bytes != where[1] - where[0])
@@ -148,7 +161,7 @@ static lam_status take_tensor(reading *r, uint32_t name, uint32_t value) {
                            .bytes = where[1] - where[0],
                            .placed = true,
                            .at = r->data + (uint64_t)where[0]};
-    if (where[1] <= (int64_t)(r->of->size - r->data)) LAM_TRY(take_values(r, &x, place));
+    if (where[1] <= (int64_t)(r->of->size - r->data)) LAM_TRY(take_values(r, &x, &place));
     return lmi_tensors_put(r->t, &x, r->of, LENGTH + r->j.v[name].at, r->e);
 }
 
@@ -160,16 +173,18 @@ static int by_place(const void *a, const void *b) {
 
 static lam_status check_filled(reading *r) {
     const int64_t all = (int64_t)(r->of->size - r->data);
+    extent *extents = r->extents.data;
+    const size_t n = r->extents.n;
     int64_t at = 0;
     bool sorted = true; /* as most writers leave them */
-    for (size_t i = 1; sorted && i < r->n; i++) sorted = by_place(&r->extents[i - 1], &r->extents[i]) <= 0;
-    if (!sorted) qsort(r->extents, r->n, sizeof *r->extents, by_place);
-    for (size_t i = 0; i < r->n; i++) {
-        const extent *x = &r->extents[i];
+    for (size_t i = 1; sorted && i < n; i++) sorted = by_place(&extents[i - 1], &extents[i]) <= 0;
+    if (!sorted) qsort(extents, n, sizeof *extents, by_place);
+    for (size_t i = 0; i < n; i++) {
+        const extent *x = &extents[i];
         if (x->to > all)
-            return wrong(r, x->at, "is a tensor whose bytes would be behind the end of the file");
+            return wrong_tensor(r, x, "is a tensor whose bytes would be behind the end of the file");
         if (x->from != at)
-            return wrong(r, x->at, "is a tensor that overlaps another, or leaves a gap before it");
+            return wrong_tensor(r, x, "is a tensor that overlaps another, or leaves a gap before it");
         at = x->to;
     }
     if (at == all) return LAM_OK;
@@ -179,19 +194,32 @@ static lam_status check_filled(reading *r) {
         (long long)(all - at), (unsigned long long)(r->data + (uint64_t)at));
 }
 
-static lam_status take_header(reading *r) {
-    if (lmi_json_is(&r->j, LMI_JSON_ROOT) != LMI_JSON_OBJECT) return wrong(r, 0, "is no JSON object");
-    const size_t n = lmi_json_size(&r->j, LMI_JSON_ROOT), most = (size_t)(r->data / LEAST_ENTRY);
-    r->extents = calloc(n + 1, sizeof *r->extents);
-    if (!r->extents) return lmi_nomem(r->e);
-    LAM_TRY(lmi_tensors_reserve(r->t, n < most ? n : most, r->e));
-    LMI_JSON_NAMES(&r->j, LMI_JSON_ROOT, name)
-    if (!lmi_json_equals(&r->j, name, "__metadata__")) LAM_TRY(take_tensor(r, name, name + 1));
-    return check_filled(r);
+static lam_status take_entry(void *of, uint32_t name) {
+    reading *r = of;
+    return lmi_json_equals(&r->j, name, "__metadata__") ? LAM_OK : take_tensor(r, name, name + 1);
+}
+
+/* Makes room for the tensors: each has an object of its own. */
+static lam_status reserve(reading *r, const char *text, size_t n) {
+    const size_t most = n / LEAST_ENTRY;
+    size_t objects = 0;
+    for (const char *p = text; objects < most && (p = memchr(p, '{', (size_t)(text + n - p))) != NULL; p++)
+        objects++;
+    LAM_TRY(lmi_vec_reserve(&r->extents, objects, r->e));
+    return lmi_tensors_reserve(r->t, objects, r->e);
+}
+
+static lam_status take_header(reading *r, char *text, size_t n) {
+    static const lmi_json_limits limits = {.depth = DEEPEST, .size = MOST_HEADER};
+    LAM_TRY(reserve(r, text, n));
+    LAM_TRY(lmi_json_read_each(&r->j, text, n, &limits, take_entry, r, r->of->name, r->e));
+    const bool object = lmi_json_is(&r->j, LMI_JSON_ROOT) == LMI_JSON_OBJECT;
+    const lam_status s = object ? check_filled(r) : wrong_at(r, 0, "its header", "is no JSON object");
+    lmi_json_free(&r->j);
+    return s;
 }
 
 lam_status lmi_safetensors_read(lmi_tensors *t, const lmi_bytes *of, lam_error *e) {
-    static const lmi_json_limits limits = {.depth = DEEPEST, .size = MOST_HEADER};
     reading r = {.t = t, .of = of, .e = e};
     unsigned char length[LENGTH];
     lmi_bytes header;
@@ -202,9 +230,8 @@ lam_status lmi_safetensors_read(lmi_tensors *t, const lmi_bytes *of, lam_error *
     char *text = lmi_alloc(&t->arena, header.size + 1, 1); /* names stay in it */
     if (!text) return lmi_nomem(e);
     LAM_TRY(lmi_bytes_read(&header, 0, text, (size_t)header.size, e));
-    LAM_TRY(lmi_json_read(&r.j, text, (size_t)header.size, &limits, of->name, e));
-    const lam_status s = take_header(&r);
-    lmi_json_free(&r.j);
-    free(r.extents);
+    lmi_vec_init(&r.extents, sizeof(extent));
+    const lam_status s = take_header(&r, text, (size_t)header.size);
+    lmi_vec_free(&r.extents);
     return s;
 }

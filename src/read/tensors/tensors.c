@@ -182,26 +182,29 @@ static bool has_beside(const lmi_tensors *t, const char *name, const struct besi
     return strcmp(k->other, "zero_point") != 0 || !lam_dtype_is_float(lmi_tensors_at(t, other)->dtype);
 }
 
+static bool is_beside(const lmi_tensors *t, const lmi_stored_tensor *x, lmi_buf *room) {
+    for (size_t k = 0; k < sizeof besides / sizeof *besides; k++)
+        if (has_beside(t, x->name, &besides[k], room)) return true;
+    return false;
+}
+
+/* Names and types alone tell which tensors a model's layers would register as buffers. */
 static lam_status find_buffers(lmi_tensors *t, lam_error *e) {
+    bool any = false;
     lmi_buf room;
     lmi_buf_init(&room);
     for (int32_t i = 0; i < lmi_tensors_n(t); i++) {
         lmi_stored_tensor *x = lmi_tensors_at(t, i);
-        for (size_t k = 0; !x->role_known && !x->buffer && k < sizeof besides / sizeof *besides; k++)
-            x->buffer = has_beside(t, x->name, &besides[k], &room);
+        if (x->in >= 0 || x->role_known) continue;
+        x->buffer = lmi_is_buffer(x) || is_beside(t, x, &room);
+        x->role_known = true;
+        any = any || x->buffer;
     }
-    const lam_status s = lmi_buf_status(&room, e);
+    lam_status s = lmi_buf_status(&room, e);
     lmi_buf_free(&room);
+    if (s == LAM_OK && any)
+        s = lmi_tensors_note(t, e, "which tensors are buffers is told by their names and types");
     return s;
-}
-
-/* Names and types alone tell which tensors a model's layers would register as buffers. */
-static lam_status note_buffers(lmi_tensors *t, lam_error *e) {
-    for (int32_t i = 0; i < lmi_tensors_n(t); i++)
-        if (lmi_tensors_at(t, i)->in < 0 && !lmi_tensors_at(t, i)->role_known &&
-            lmi_is_buffer(lmi_tensors_at(t, i)))
-            return lmi_tensors_note(t, e, "which tensors are buffers is told by their names and types");
-    return LAM_OK;
 }
 
 lam_status lmi_tensors_tell(const lmi_tensors *t, lam_builder *b, lam_error *e) {
@@ -224,7 +227,6 @@ lam_status lmi_tensors_model(lmi_tensors *t, const char *why, lam_model **out, l
     lam_builder *b;
     LAM_TRY(lmi_tensors_join(t, e));
     LAM_TRY(find_buffers(t, e));
-    LAM_TRY(note_buffers(t, e));
     LAM_TRY(lam_builder_new(&b, t->limit, e));
     lam_status s = lmi_tensors_tree(t, b, e);
     if (s == LAM_OK) s = tell_format(t, b, why, e);

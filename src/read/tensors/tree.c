@@ -212,7 +212,7 @@ static lam_status add_places(growing *g) {
 bool lmi_is_buffer(const lmi_stored_tensor *x) {
     static const char *const names[] = {"running_mean", "running_var", "num_batches_tracked"};
     const char *dot = strrchr(x->name, '.'), *last = dot ? dot + 1 : x->name;
-    if (x->role_known || x->buffer) return x->buffer;
+    if (x->role_known) return x->buffer;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(last, names[i]) == 0) return true;
     /* torch gives no gradient to whole numbers, so a layer registers them as buffers unless they are packed,

@@ -370,6 +370,73 @@ static void random_texts_are_read_whole(void **state) {
     }
 }
 
+/* -- one at a time --------------------------------------------------------------------------------------- */
+
+typedef struct taken {
+    lmi_json j;
+    lmi_buf all;
+    int left; /* so many more may come */
+} taken;
+
+/* Notes a name, the path of the last of what is in its value, and how many values there are. */
+static lam_status take_one(void *of, uint32_t name) {
+    taken *t = of;
+    if (t->left-- == 0) return LAM_IO;
+    lmi_putf(&t->all, "%s=", t->j.text + t->j.v[name].at);
+    lmi_json_put_path(&t->j, t->j.n - 1, &t->all);
+    lmi_putf(&t->all, " %u; ", t->j.n);
+    return LAM_OK;
+}
+
+static lam_status read_each(taken *t, char *text, int most, lam_error *e) {
+    lmi_buf_init(&t->all);
+    t->left = most;
+    return lmi_json_read_each(&t->j, text, strlen(text), &plain, take_one, t, "it", e);
+}
+
+static void values_are_taken_one_at_a_time(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *all;
+        lmi_json_kind kind;
+        uint32_t n; /* names or values of the whole */
+    } cases[] = {
+        {"{\"a\": 1, \"b\": {\"c\": [2, {}]}, \"\": {}, \"d\": {\"e\": {\"f\": \"g\"}}}",
+         "a=a 4; b=b.c[1] 8; = 4; d=d.e.f 8; ", LMI_JSON_OBJECT, 4},
+        {"{\"a\": [[]]}", "a=a[0] 5; ", LMI_JSON_OBJECT, 1},
+        {"{}", "", LMI_JSON_OBJECT, 0},
+        {"[{\"a\": 1}, 2]", "", LMI_JSON_LIST, 2},
+        {"\"a\"", "", LMI_JSON_TEXT, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        taken t;
+        char text[200];
+        strcpy(text, cases[i].text);
+        assert_int_equal(read_each(&t, text, 9, NULL), LAM_OK);
+        assert_string_equal(lmi_buf_text(&t.all), cases[i].all);
+        assert_int_equal(lmi_json_is(&t.j, LMI_JSON_ROOT), cases[i].kind);
+        assert_int_equal(lmi_json_size(&t.j, LMI_JSON_ROOT), cases[i].n);
+        LMI_JSON_NAMES(&t.j, LMI_JSON_ROOT, name) fail(); /* they are forgotten */
+        lmi_buf_free(&t.all);
+        lmi_json_free(&t.j);
+    }
+}
+
+static void taking_ends_at_the_first_failure(void **state) {
+    (void)state;
+    taken t;
+    lam_error e = {0};
+    char two[] = "{\"a\": 1, \"b\": 2}", damaged[] = "{\"a\": 1, \"b\" 2}";
+    assert_int_equal(read_each(&t, two, 1, &e), LAM_IO);
+    assert_string_equal(lmi_buf_text(&t.all), "a=a 4; ");
+    assert_null(t.j.v);
+    lmi_buf_free(&t.all);
+    assert_int_equal(read_each(&t, damaged, 9, &e), LAM_SYNTAX);
+    assert_string_equal(lmi_buf_text(&t.all), "a=a 4; ");
+    assert_int_equal(e.at, 13);
+    lmi_buf_free(&t.all);
+}
+
 static void read_once(void *arg, bool *ok) {
     (void)arg;
     char text[200] = "[";
@@ -403,6 +470,8 @@ int main(void) {
         cmocka_unit_test(names_are_indexed),
         cmocka_unit_test(paths_lead_to_values),
         cmocka_unit_test(random_texts_are_read_whole),
+        cmocka_unit_test(values_are_taken_one_at_a_time),
+        cmocka_unit_test(taking_ends_at_the_first_failure),
         cmocka_unit_test(lack_of_memory_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
