@@ -37,6 +37,13 @@ static const known_type types[] = {{"F32", "float32", 32},
                                    {"F6_E2M3", NULL, 6},
                                    {"F6_E3M2", NULL, 6}};
 
+/* The type that the tensor before had, and most have: it is found once (bench/files.py). */
+typedef struct named_type {
+    const char *name;     /* as the header has it; NULL: there is none yet */
+    const known_type *of; /* NULL: it is not known */
+    int32_t dtype;        /* -1: torch has none */
+} named_type;
+
 /* Where a tensor's bytes are in the data, to check that they fill it. */
 typedef struct extent {
     int64_t from, to;
@@ -49,6 +56,7 @@ typedef struct reading {
     lmi_json j;    /* the entry of one tensor: bench/files.py has headers of 100,000 */
     uint64_t data; /* where the tensors' bytes begin in the file */
     lmi_vec extents;
+    named_type last;
     lam_error *e;
 } reading;
 
@@ -85,10 +93,13 @@ static lam_status wrong_tensor(const reading *r, const extent *x, const char *wh
     return s;
 }
 
-static const known_type *type_of(const char *name) {
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(types[i].name, name) == 0) return &types[i];
-    return NULL;
+/* Finds a type by its name, into r->last. */
+static void find_type(reading *r, const char *name) {
+    if (r->last.name && strcmp(r->last.name, name) == 0) return;
+    r->last = (named_type){.name = name, .dtype = -1};
+    for (size_t i = 0; !r->last.of && i < sizeof types / sizeof *types; i++)
+        if (strcmp(types[i].name, name) == 0) r->last.of = &types[i];
+    if (r->last.of && r->last.of->dtype) r->last.dtype = lam_dtype_by_name(r->last.of->dtype);
 }
 
 static lam_status take_ints(const reading *r, uint32_t owner, const char *name, int32_t most, int64_t *out,
@@ -119,14 +130,14 @@ static lam_status take_values(const reading *r, lmi_stored_tensor *x, const exte
     static const char *const shapes = ".weight_shape", *const states = ".weight.quant_state.";
     const size_t n = strlen(x->name), tail = strlen(shapes);
     unsigned char two[16];
-    const bool wide = strcmp(x->type, "int64") == 0 && x->bytes == sizeof two;
-    const bool narrow = strcmp(x->type, "int32") == 0 && x->bytes == sizeof two / 2;
-    if (n >= tail && strcmp(x->name + n - tail, shapes) == 0 && (wide || narrow)) {
+    const bool wide = x->bytes == sizeof two && strcmp(x->type, "int64") == 0;
+    const bool narrow = x->bytes == sizeof two / 2 && strcmp(x->type, "int32") == 0;
+    if ((wide || narrow) && n >= tail && strcmp(x->name + n - tail, shapes) == 0) {
         LAM_TRY(lmi_bytes_read(r->of, r->data + (uint64_t)place->from, two, (size_t)x->bytes, r->e));
         for (int i = 0; i < 2; i++)
             x->shape[i] = wide ? (int64_t)lmi_le64(two + 8 * i) : (int64_t)(int32_t)lmi_le32(two + 4 * i);
     }
-    if (strstr(x->name, states) && strcmp(x->type, "uint8") == 0 && x->bytes <= MOST_TOLD) {
+    if (x->bytes <= MOST_TOLD && strcmp(x->type, "uint8") == 0 && strstr(x->name, states)) {
         char *text = lmi_alloc(&r->t->arena, (uint64_t)x->bytes + 1, 1);
         if (!text) return lmi_nomem(r->e);
         LAM_TRY(lmi_bytes_read(r->of, r->data + (uint64_t)place->from, text, (size_t)x->bytes, r->e));
@@ -143,7 +154,8 @@ static lam_status take_tensor(reading *r, uint32_t name, uint32_t value) {
     if (!dtype) return wrong(r, value, "has no text \"dtype\"");
     if (lmi_json_size(&r->j, value) > 3) /* it needs three, and may have one of them twice */
         LAM_TRY(lmi_json_unique(&r->j, value, r->of->name, r->e));
-    const known_type *type = type_of(dtype);
+    find_type(r, dtype);
+    const known_type *type = r->last.of;
     LAM_TRY(take_ints(r, value, "data_offsets", 2, where, &n));
     if (n != 2 || where[1] < where[0])
         return wrong(r, value, "has no \"data_offsets\" of a begin and an end");
@@ -155,7 +167,7 @@ static lam_status take_tensor(reading *r, uint32_t name, uint32_t value) {
         return wrong(r, value, "has other bytes than its shape and type take");
     lmi_stored_tensor x = {.name = lmi_json_as_text(&r->j, name),
                            .type = type ? type->dtype ? type->dtype : type->name : dtype,
-                           .dtype = type && type->dtype ? lam_dtype_by_name(type->dtype) : -1,
+                           .dtype = r->last.dtype,
                            .ndim = n,
                            .sizes = sizes,
                            .bytes = where[1] - where[0],
