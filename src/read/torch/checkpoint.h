@@ -49,6 +49,18 @@ lam_status lmi_torch_walk(lmi_tensors *t, const lmi_pickle *p, const lmi_storage
 /* True, with *out, if the value is a tensor. LAM_SYNTAX: it is one that can't be. The name is not set. */
 lam_status lmi_torch_tensor(lmi_tensors *t, const lmi_pickle *p, const lmi_storages *in, int32_t value,
                             lmi_stored_tensor *out, uint64_t *identity, bool *is_tensor, lam_error *e);
+/* A value under a name at the root that has tensors: from which tensor of the list on. Name NULL: tensors of
+ * the root itself. */
+typedef struct lmi_torch_part {
+    const char *name;
+    int32_t from;
+} lmi_torch_part;
+/* Gives tensors that are empty here, as their values are in other files, the shapes that the file tells. */
+lam_status lmi_torch_split(lmi_tensors *t, const lmi_pickle *p, lam_error *e);
+/* Notes parts of the root that are the same model twice. */
+lam_status lmi_torch_twice(lmi_tensors *t, const lmi_vec *parts, lam_error *e);
+/* True, with the sizes, of which there is room for LMI_MOST_AXES, if the value is a shape. */
+bool lmi_torch_sizes(const lmi_pickle *p, int32_t value, int64_t *out, int32_t *n);
 /* torch's type of the elements of a storage's class; -1: bytes, or unknown. */
 int32_t lmi_torch_storage_type(const lmi_pickled_global *g);
 

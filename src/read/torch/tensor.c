@@ -57,7 +57,7 @@ static int32_t dtype_of(const lmi_pickle *p, int32_t value) {
 }
 
 /* Whole numbers of a tuple, or of the torch.Size that a call makes of one. */
-static bool take_ints(const lmi_pickle *p, int32_t value, int64_t *out, int32_t *n) {
+bool lmi_torch_sizes(const lmi_pickle *p, int32_t value, int64_t *out, int32_t *n) {
     const lmi_pickled_call *size = lmi_pickled_call_of(p, value, "torch", "Size");
     if (size) value = lmi_pickled_item(p, size->arguments, 0);
     if (value < 0) return false;
@@ -136,8 +136,8 @@ static lam_status take_view(const rebuilding *r, int32_t arguments, int32_t dtyp
     storage s = {0};
     if (!take_storage(r, lmi_pickled_item(r->p, arguments, 0), &s)) return bad(r, "has no storage", NULL);
     const bool known = lmi_pickled_int(r->p, lmi_pickled_item(r->p, arguments, 1), &offset) &&
-                       take_ints(r->p, lmi_pickled_item(r->p, arguments, 2), sizes, &n) &&
-                       take_ints(r->p, lmi_pickled_item(r->p, arguments, 3), strides, &n_strides);
+                       lmi_torch_sizes(r->p, lmi_pickled_item(r->p, arguments, 2), sizes, &n) &&
+                       lmi_torch_sizes(r->p, lmi_pickled_item(r->p, arguments, 3), strides, &n_strides);
     if (!known || n != n_strides) return bad(r, "has no shape and strides; its storage is", s.name);
     const int32_t of_storage = s.dtype >= 0 ? lam_dtype_bits(s.dtype) : 8;
     if (dtype < 0) dtype = s.dtype;
@@ -165,7 +165,7 @@ static lam_status take_view(const rebuilding *r, int32_t arguments, int32_t dtyp
 static lam_status take_meta(const rebuilding *r, int32_t arguments) {
     int64_t sizes[LMI_MOST_AXES];
     int32_t n = 0;
-    if (!take_ints(r->p, lmi_pickled_item(r->p, arguments, 1), sizes, &n))
+    if (!lmi_torch_sizes(r->p, lmi_pickled_item(r->p, arguments, 1), sizes, &n))
         return bad(r, "on the meta device has no shape", NULL);
     r->out->dtype = dtype_of(r->p, lmi_pickled_item(r->p, arguments, 0));
     r->out->ndim = n;

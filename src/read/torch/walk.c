@@ -33,6 +33,7 @@ typedef struct walking {
     const char *item;     /* the name at the root that is being walked */
     const char *only;     /* the one under which all tensors are; NULL: none yet */
     bool several;         /* tensors are under others too, or at the root itself */
+    lmi_vec parts;        /* lmi_torch_part */
     lam_error *e;
 } walking;
 
@@ -178,6 +179,13 @@ static lam_status add_tensor(walking *w, const frame *f, const char *path, lmi_s
     return LAM_OK;
 }
 
+/* The state of an optimizer, as torch saves it or as DeepSpeed does, which has the weights again. */
+static bool is_optimizer(const walking *w, int32_t value) {
+    return lmi_pickled_get(w->p, value, "param_groups") >= 0 ||
+           (lmi_pickled_get(w->p, value, "zero_stage") >= 0 &&
+            lmi_pickled_get(w->p, value, "loss_scaler") >= 0);
+}
+
 static lam_status walk_container(walking *w, const frame *f, const char *path, int32_t value) {
     const lmi_pickled_value *v = at(w, value);
     const lmi_pickled_call *call = lmi_pickled_call_of(w->p, value, NULL, NULL);
@@ -192,7 +200,7 @@ static lam_status walk_container(walking *w, const frame *f, const char *path, i
         w->rest = true;
         return LAM_OK;
     }
-    if (f && lmi_pickled_get(w->p, value, "param_groups") >= 0) {
+    if (f && is_optimizer(w, value)) {
         w->optimizers++;
         return LAM_OK;
     }
@@ -207,9 +215,13 @@ static lam_status walk_container(walking *w, const frame *f, const char *path, i
 }
 
 /* Notes under which names at the root tensors are. */
-static void note_item(walking *w, const frame *f) {
-    w->several = w->several || !f || f->depth == 0 || (w->only && strcmp(w->only, w->item) != 0);
+static lam_status note_item(walking *w, const frame *f) {
+    const char *part = f && f->depth > 0 ? w->item : NULL;
+    const lmi_torch_part *before = w->parts.n ? lmi_vec_at(&w->parts, w->parts.n - 1) : NULL;
+    const lmi_torch_part now = {part, lmi_tensors_n(w->t)};
+    w->several = w->several || !part || (w->only && strcmp(w->only, w->item) != 0);
     w->only = w->item;
+    return before && before->name == part ? LAM_OK : lmi_vec_put(&w->parts, &now, w->e);
 }
 
 static lam_status visit(walking *w, const frame *f, const char *path, int32_t value) {
@@ -217,7 +229,7 @@ static lam_status visit(walking *w, const frame *f, const char *path, int32_t va
     uint64_t identity;
     bool is_tensor;
     LAM_TRY(lmi_torch_tensor(w->t, w->p, w->in, value, &x, &identity, &is_tensor, w->e));
-    if (is_tensor) note_item(w, f);
+    if (is_tensor) LAM_TRY(note_item(w, f));
     return is_tensor ? add_tensor(w, f, path, &x, identity) : walk_container(w, f, path, value);
 }
 
@@ -291,18 +303,22 @@ static lam_status walk(walking *w) {
         else
             LAM_TRY(step(w));
     }
+    LAM_TRY(lmi_torch_split(w->t, w->p, w->e));
     LAM_TRY(strip(w, first, first_module));
+    LAM_TRY(lmi_torch_twice(w->t, &w->parts, w->e));
     return tell(w);
 }
 
 lam_status lmi_torch_walk(lmi_tensors *t, const lmi_pickle *p, const lmi_storages *in, lam_error *e) {
     walking w = {.t = t, .p = p, .in = in, .e = e};
     lmi_vec_init(&w.stack, sizeof(frame));
+    lmi_vec_init(&w.parts, sizeof(lmi_torch_part));
     lmi_map_init(&w.known);
     w.seen = calloc(p->value.n + 1, sizeof *w.seen);
     lam_status s = w.seen ? walk(&w) : lmi_nomem(e);
     free(w.seen);
     lmi_vec_free(&w.stack);
+    lmi_vec_free(&w.parts);
     lmi_map_free(&w.known);
     return s;
 }
