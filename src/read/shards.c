@@ -99,9 +99,10 @@ static lam_status add_shards(indexing *x) {
     if (lmi_tensors_find(x->t, lmi_json_as_text(&x->j, name)) < 0)
         return wrong(x, name + 1, "does not have the tensor of this name");
     LAM_TRY(note_size(x, map));
-    if (lmi_tensors_n(x->t) > named)
-        return lmi_tensors_note(x->t, x->e, "%d tensors of the shards are not in the index",
-                                (int)(lmi_tensors_n(x->t) - named));
+    const int32_t more = lmi_tensors_n(x->t) - named;
+    if (more > 0)
+        return lmi_tensors_note(x->t, x->e, "%d tensor%s of the shards %s not in the index", (int)more,
+                                more == 1 ? "" : "s", more == 1 ? "is" : "are");
     return LAM_OK;
 }
 

@@ -76,6 +76,7 @@ lam_status lmi_tensors_config(lmi_tensors *t, const lmi_json *j, lam_error *e) {
     if (!values) values = of_model(j, "torch_dtype");
     const char *dtype = lmi_json_as_text(j, values);
     LMI_JSON_EACH(j, classes, i) if (!type) type = lmi_json_as_text(j, i);
+    if (!type) type = lmi_json_as_text(j, lmi_json_get(j, LMI_JSON_ROOT, "_class_name")); /* of diffusers */
     if (type && *type) LAM_TRY(copy(t, type, &t->of.type, e));
     if (dtype) t->of.dtype = lam_dtype_by_name(dtype);
     if (mlx && !method) method = "mlx"; /* it also writes the same as a quantization_config */

@@ -68,6 +68,25 @@ static void configurations_may_be_odd(void **state) {
     are_told(all, sizeof all / sizeof *all);
 }
 
+static void the_class_of_a_whole_is_told(void **state) {
+    (void)state;
+    static const struct {
+        const char *config, *type;
+    } all[] = {
+        {"{\"_class_name\":\"UNet2DConditionModel\"}", "UNet2DConditionModel"}, /* of diffusers */
+        {"{\"_class_name\":\"A\",\"architectures\":[\"Net\"]}", "Net"},
+        {"{\"_class_name\":7}", "?"},
+    };
+    mkdir("oddly", 0777);
+    save_safetensors("oddly/model.safetensors", "l.weight F32 2 8");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        save_words("oddly/config.json", all[i].config);
+        lam_model *m = opened("oddly");
+        assert_string_equal(lam_model_module(m, 0)->type, all[i].type);
+        lam_model_free(m);
+    }
+}
+
 /* Parts of no size, of other axes, or of two weights. */
 static void parts_may_be_odd(void **state) {
     (void)state;
@@ -158,6 +177,7 @@ int main(void) {
         cmocka_unit_test(parts_may_be_odd),
         cmocka_unit_test(a_told_shape_may_be_of_the_stated_bits),
         cmocka_unit_test(a_state_may_be_odd),
+        cmocka_unit_test(the_class_of_a_whole_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

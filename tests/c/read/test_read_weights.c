@@ -359,7 +359,7 @@ static void an_index_joins_its_shards(void **state) {
         is_exactly(lam_costs_params(c).params, 8);
         assert_string_equal(lam_model_module(m, 0)->type, "LlamaForCausalLM");
         assert_string_equal(lam_model_told(m, "format"), "safetensors, 2 files");
-        assert_string_equal(lam_model_note(m, 0), "1 tensors of the shards are not in the index");
+        assert_string_equal(lam_model_note(m, 0), "1 tensor of the shards is not in the index");
         lam_costs_free(c);
         lam_model_free(m);
     }
