@@ -169,9 +169,10 @@ static const struct beside {
     {"_mask", "_orig", false},     {"_u", "_orig", false},       {"_v", "_orig", false},
 };
 
-static bool has_beside(const lmi_tensors *t, const char *name, const struct beside *k, lmi_buf *room) {
-    const size_t all = strlen(name), n = strlen(k->end);
-    if (all < n || strcmp(name + all - n, k->end) != 0) return false;
+static bool has_beside(const lmi_tensors *t, const char *name, size_t all, const struct beside *k,
+                       lmi_buf *room) {
+    const size_t n = strlen(k->end);
+    if (all < n || memcmp(name + all - n, k->end, n) != 0) return false;
     if (k->dotted ? all > n && name[all - n - 1] != '.' : all == n || name[all - n - 1] == '.') return false;
     lmi_buf_clear(room);
     lmi_putn(room, name, all - n);
@@ -183,8 +184,9 @@ static bool has_beside(const lmi_tensors *t, const char *name, const struct besi
 }
 
 static bool is_beside(const lmi_tensors *t, const lmi_stored_tensor *x, lmi_buf *room) {
+    const size_t all = strlen(x->name);
     for (size_t k = 0; k < sizeof besides / sizeof *besides; k++)
-        if (has_beside(t, x->name, &besides[k], room)) return true;
+        if (has_beside(t, x->name, all, &besides[k], room)) return true;
     return false;
 }
 
