@@ -11,7 +11,7 @@ static const pk_view empty = {"FloatStorage", "2", 0, 0, 1, {0}, {1}};
 static const size_t bytes[] = {24, 24, 0};
 
 static void has(int64_t params, int64_t stored, const char *note) {
-    lam_model *m = opened("training.pt");
+    lam_model *m = opened("split_training.pt");
     lam_costs *c = costs_of(m);
     const lam_param_totals p = lam_costs_params(c);
     bool told = false;
@@ -67,9 +67,9 @@ static void shapes_are_told_of_weights_in_other_files(void **state) {
         pk_text(&b, "param_shapes");
         put_shapes(&b, all[i].name, all[i].rows);
         lmi_put(&b, "u.");
-        save_zip("training.pt", &b, 3, bytes);
+        save_zip("split_training.pt", &b, 3, bytes);
         has(all[i].params, all[i].params * 4, all[i].note);
-        if (i == 0) oom_sweep_parts(read_once, (void *)"training.pt");
+        if (i == 0) oom_sweep_parts(read_once, (void *)"split_training.pt");
     }
 }
 
@@ -90,7 +90,7 @@ static void weights_of_an_optimizer_are_left_out(void **state) {
         lmi_put(&b, "](");
         pk_tensor(&b, &six);
         lmi_put(&b, "euu.");
-        save_zip("training.pt", &b, 3, bytes);
+        save_zip("split_training.pt", &b, 3, bytes);
         has(i ? 6 : 0, i ? 24 : 0,
             i ? "its tensors are under 'optimizer_state_dict'" : "the state of an optimizer is left out");
     }
@@ -129,9 +129,9 @@ static void the_same_model_twice_is_told(void **state) {
             if (alone) pk_tensor(&b, &(pk_view){"FloatStorage", "1", 6, 5, 1, {1}, {1}});
             put_part(&b, "ema", all[i].one, all[i].two);
             lmi_put(&b, "u.");
-            save_zip("training.pt", &b, 3, bytes);
+            save_zip("split_training.pt", &b, 3, bytes);
             has(all[i].params + alone, (all[i].params + alone) * 4, all[i].note);
-            if (i == 0) oom_sweep_parts(read_once, (void *)"training.pt");
+            if (i == 0) oom_sweep_parts(read_once, (void *)"split_training.pt");
         }
     }
 }
