@@ -4,6 +4,7 @@
  * little trusted as any file: it names only files of its own folder, and these are read as weights or not at
  * all. */
 #include "base/system.h"
+#include "read/gguf/gguf.h"
 #include "read/read.h"
 
 #include <stdio.h>
@@ -288,6 +289,20 @@ lam_status lmi_refuse_piece(const char *path, lam_error *e) {
     return s;
 }
 
+/* Refuses a folder with several files of a format, unless these are all parts of one model. */
+static lam_status check_alone(const held *h, lmi_format found, const char *folder, lam_error *e) {
+    const char *first = h->name[found];
+    char *part = NULL;
+    lam_status s = h->n[found] > 1 ? LAM_UNSUPPORTED : LAM_OK;
+    if (s != LAM_OK && found == LMI_GGUF) s = lmi_gguf_part(first, 0, h->n[found], &part, NULL);
+    free(part);
+    if (s == LAM_OK) return LAM_OK;
+    if (s == LAM_NOMEM) return lmi_nomem(e);
+    return lmi_fail(e, LAM_UNSUPPORTED, folder,
+                    "the folder has %d model files, and no index of them; name one, as %s", (int)h->n[found],
+                    first);
+}
+
 lam_status lmi_in_folder(const char *folder, char **out, lam_error *e) {
     held h;
     held_init(&h);
@@ -298,10 +313,7 @@ lam_status lmi_in_folder(const char *folder, char **out, lam_error *e) {
     if (s == LAM_OK && !found && h.unread.status != LAM_OK)
         s = lmi_fail(e, LAM_IO, h.unread.where, "%s", h.unread.text);
     if (s == LAM_OK && !found) s = no_model(&h, folder, e);
-    if (s == LAM_OK && h.n[found] > 1)
-        s = lmi_fail(e, LAM_UNSUPPORTED, folder,
-                     "the folder has %d model files, and no index of them; name one, as %s", (int)h.n[found],
-                     h.name[found]);
+    if (s == LAM_OK) s = check_alone(&h, found, folder, e);
     if (s == LAM_OK && !(*out = strdup(h.name[found]))) s = lmi_nomem(e);
     held_free(&h);
     return s;

@@ -627,6 +627,13 @@ static void gguf_in_parts_is_read_from_the_first(void **state) {
     lam_costs_free(c);
     lam_model_free(m);
     refused("m-00002-of-00002.gguf", LAM_FAILED, "give the first part");
+    mkdir("halves", 0777);
+    unlink("halves/other.gguf"); /* of an earlier run */
+    save_part("halves/m-00001-of-00002.gguf", "a.weight", 0, 2);
+    save_part("halves/m-00002-of-00002.gguf", "b.weight", 1, 2);
+    lam_model_free(opened("halves"));
+    save_part("halves/other.gguf", "a.weight", 0, 1);
+    refused("halves", LAM_UNSUPPORTED, "3 model files");
     save_part("m-00002-of-00002.gguf", "b.weight", 0, 2);
     refused("m-00001-of-00002.gguf", LAM_FAILED, "it says that it is part 1 of 2");
     unlink("m-00002-of-00002.gguf");
