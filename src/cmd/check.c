@@ -20,8 +20,6 @@ static void worsen(session *s, int code) {
     if (code > s->code) s->code = code;
 }
 
-static bool is_text(const lmi_args *a) { return !a->format || lmi_is_format(a, "text"); }
-
 /* -- files that are replaced ------------------------------------------------------------------- */
 
 /* Returns true for a new file, with -f, or if the file begins like its replacement. */
@@ -128,7 +126,7 @@ static lam_status run_model(session *s, const char *name, const lam_budget *b, l
     if (status == LAM_OK) status = lam_check_new(&k, name, costs, b, e);
     if (status == LAM_OK && path) {
         const int code = save(s, costs, path);
-        if (code == LMI_EXIT_OK && is_text(s->own)) lmi_say(s->c, "%s: saved as %s\n", name, path);
+        if (code == LMI_EXIT_OK && lmi_is_text(s->own)) lmi_say(s->c, "%s: saved as %s\n", name, path);
         worsen(s, code);
     }
     if (status == LAM_OK) judged(s, k);
@@ -293,7 +291,7 @@ static lam_status take_check(void *to, const char *file, int argc, const char *c
     c->args = lmi_no_args();
     c->args.force = s->own->force;
     c->args.output = s->own->output;
-    if (is_text(s->own) && !s->is_printed) lmi_say(c, "checks of %s\n", file);
+    if (lmi_is_text(s->own) && !s->is_printed) lmi_say(c, "checks of %s\n", file);
     s->is_printed = true;
     c->args.operands = calloc((size_t)argc + 1, sizeof *c->args.operands);
     bool parsed = c->args.operands && lmi_parse(c, argc, argv, 0) && c->args.n_operands > 0;
@@ -359,7 +357,7 @@ static void write_all(session *s) {
     lam_check *const *first = s->checks.data;
     const lmi_args *a = s->own;
     lam_error e = {0};
-    bool printed = a->n_operands && is_text(a) && lam_check_verdict(*first) == LAM_CHECK_FAILED;
+    bool printed = a->n_operands && lmi_is_text(a) && lam_check_verdict(*first) == LAM_CHECK_FAILED;
     if (!printed) worsen(s, lmi_written(c, &e, write_as(s, a->format, c->out, &e), LMI_EXIT_OK));
     if (a->github) write_github(s);
     if (a->junit) write_junit(s);
@@ -378,7 +376,7 @@ int lmi_run_check(lmi_cli *c) {
     session s = {.c = c, .own = &own};
     lmi_vec_init(&s.checks, sizeof(lam_check *));
     if (!is_possible(c)) return LMI_EXIT_USAGE;
-    if (is_text(&own)) lmi_output_narrow(c);
+    if (lmi_is_text(&own)) lmi_output_narrow(c);
     if (own.n_operands)
         check_target(&s, true);
     else

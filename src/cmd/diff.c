@@ -81,8 +81,6 @@ static int write_summary(lmi_cli *c, const lam_diff *d, lam_diff_options o) {
     return code;
 }
 
-static bool is_text(const lmi_args *a) { return !a->format || lmi_is_format(a, "text"); }
-
 /* Arguments of both sides make no difference. */
 static void say_given(lmi_cli *c, const lmi_side *sides) {
     const char *hint = lmi_given_to_both(c, sides, N_SIDES);
@@ -106,7 +104,7 @@ static int write_diff(lmi_cli *c, const lmi_side *sides) {
     lam_status s = lam_diff_new(&d, &both[0], &both[1], &e);
     if (s == LAM_OK) s = lam_diff_write(d, &o, c->out, &e);
     int code = lmi_written(c, &e, s, LMI_EXIT_OK);
-    if (s == LAM_OK && is_text(&c->args)) say_given(c, sides);
+    if (s == LAM_OK && lmi_is_text(&c->args)) say_given(c, sides);
     if (s == LAM_OK) code = write_summary(c, d, o);
     if (s == LAM_OK && code == LMI_EXIT_OK && c->args.exit_code && lam_diff_modules(d) > 0)
         code = LMI_EXIT_FINDING;

@@ -69,7 +69,7 @@ int32_t lam_model_find(const lam_model *m, const char *path) {
     if (lmi_model_index(m, NULL) == LAM_OK)
         return (int32_t)lmi_map_find(&m->by_path, lmi_hash_text(path), path, &m->places->path,
                                      sizeof *m->places);
-    /* Memory ran out for the index. -1 would say that there is no such place, so all are compared. */
+    /* Memory ran out for the index. -1 would mean that no place has this path, so all are compared. */
     for (int32_t i = 0; i < m->n_places; i++)
         if (strcmp(m->places[i].path, path) == 0) return i;
     return -1;

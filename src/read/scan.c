@@ -101,11 +101,6 @@ static lam_status scan_pickles(lam_scan *s, const lmi_bytes *of, const char *whe
 static lam_status scan_bytes(lam_scan *s, const lmi_bytes *of, const char *where, bool named, int depth,
                              lam_error *e);
 
-static bool ends_in(const char *name, const char *end) {
-    const size_t n = strlen(name), k = strlen(end);
-    return n >= k && strcmp(name + n - k, end) == 0;
-}
-
 /* True for a storage: torch reads its bytes as numbers. */
 static bool is_storage(const lmi_zip *z, const lmi_zip_entry *entry) {
     size_t folder;
@@ -131,7 +126,7 @@ static lam_status scan_entry(lam_scan *s, const lmi_zip *z, const lmi_zip_entry 
     char name[512], *all = NULL;
     lmi_bytes part = {.fd = -1};
     lam_error why = {.at = -1};
-    const bool named = ends_in(entry->name, ".pkl") || ends_in(entry->name, ".pickle");
+    const bool named = lmi_ends_in(entry->name, ".pkl") || lmi_ends_in(entry->name, ".pickle");
     if (is_storage(z, entry) || entry->size == 0) return LAM_OK;
     snprintf(name, sizeof name, "%s%s%s", where, *where ? ", " : "", entry->name);
     lam_status status = open_entry(s, z, entry, &part, &all, &why);

@@ -185,10 +185,6 @@ static void held_free(held *h) {
     lmi_arena_free(&h->arena);
 }
 
-static lam_status unreadable(const char *folder, lam_error *e) {
-    return lmi_fail(e, LAM_IO, folder, "it can't be read: %s", strerror(errno));
-}
-
 static lam_status format_at(const char *path, lmi_format *format, lam_error *e) {
     lmi_bytes file;
     LAM_TRY(lmi_bytes_open(&file, path, e));
@@ -221,14 +217,14 @@ static lam_status look_through(held *h, const char *folder, lam_error *e) {
     lam_status s = LAM_OK;
     int n = 0;
     DIR *dir = opendir(folder);
-    if (!dir) return unreadable(folder, e);
+    if (!dir) return lmi_unreadable(folder, e);
     errno = 0;
     for (struct dirent *at; s == LAM_OK && n < MOST_FILES && (at = readdir(dir)) != NULL; n++, errno = 0)
         if (strcmp(at->d_name, ".metadata") == 0)
             h->sharded = true;
         else if (at->d_name[0] != '.')
             s = look_at(h, folder, at->d_name, e);
-    if (s == LAM_OK && errno) s = unreadable(folder, e);
+    if (s == LAM_OK && errno) s = lmi_unreadable(folder, e);
     closedir(dir);
     return s;
 }

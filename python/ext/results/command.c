@@ -219,20 +219,13 @@ static lam_status doctor(void *self, lam_sink to, lam_error *e) {
 static lam_status script(void *self, const lam_script *what, lam_error *e) {
     host *h = self;
     lam_model *none = NULL;
-    PyObject *method = PyObject_GetAttr(h->self, h->st->n_script), *words = texts(what->argv, what->n_argv);
-    PyObject *module = word(what->module), *file = word(what->file), *done = NULL;
-    PyObject *every = PyLong_FromLong(what->every), *job = word(what->job), *peak = word(what->peak);
-    if (method && words && module && file && every && job && peak)
-        done = PyObject_CallFunctionObjArgs(method, module, words, file, every,
-                                            what->memory ? Py_True : Py_False,
-                                            what->health ? Py_True : Py_False, job, peak, NULL);
+    PyObject *method = PyObject_GetAttr(h->self, h->st->n_script);
+    PyObject *program = Py_BuildValue("(NNNlNNNN)", word(what->module), texts(what->argv, what->n_argv),
+                                      word(what->file), (long)what->every, PyBool_FromLong(what->memory),
+                                      PyBool_FromLong(what->health), word(what->job), word(what->peak));
+    PyObject *done = method && program ? PyObject_CallObject(method, program) : NULL;
     Py_XDECREF(method);
-    Py_XDECREF(words);
-    Py_XDECREF(module);
-    Py_XDECREF(file);
-    Py_XDECREF(every);
-    Py_XDECREF(job);
-    Py_XDECREF(peak);
+    Py_XDECREF(program);
     if (!done) return failed(h, &none, e);
     Py_DECREF(done);
     return LAM_OK;

@@ -110,21 +110,11 @@ class Host:
 
         return OwnRules.for_core()
 
-    def script(
-        self,
-        module: str | None,
-        argv: list[str],
-        file: str,
-        every: int,
-        memory: bool,
-        health: bool,
-        job: str | None,
-        peak: str | None,
-    ) -> None:
-        """Notes the program to run and record once the command has ended."""
+    def script(self, *program: Any) -> None:
+        """Notes the program to run and record once the command has ended, as ``Script`` takes it."""
         from .script import Script
 
-        self.wanted = Script(module, argv, file, every, memory, health, job, peak)
+        self.wanted = Script(*program)
 
     def wait(self, milliseconds: int) -> None:
         """Waits between two reads of a recording."""

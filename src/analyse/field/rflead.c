@@ -8,15 +8,11 @@
 
 /* -- grids --------------------------------------------------------------------------------------- */
 
-static int64_t length_of(const lmi_span *s, lam_shape shape) {
-    return s->kind == LMI_SPAN_TRACK && s->axis < shape.ndim ? shape.sizes[s->axis] : 1;
-}
-
 bool lmi_rf_grid(lmi_arena *a, const lmi_span *s, lam_shape shape, lmi_grid *g) {
     g->at = NULL;
     if (s->varies || shape.ndim > LMI_AXES || (s->kind == LMI_SPAN_TRACK && s->axis >= shape.ndim))
         return true;
-    return lmi_grid_of(a, s, length_of(s, shape), g);
+    return lmi_grid_of(a, s, lmi_rf_elements(s, shape), g);
 }
 
 /* The axis along which indices tell most: the largest field of an index is smallest, or there are more
@@ -378,13 +374,14 @@ bool lmi_rf_join(lmi_arena *a, lmi_span *s, const lmi_span *other, lam_shape sha
     if (!grids) {
         uint8_t varies = s->kind == LMI_SPAN_TRACK || s->kind == LMI_SPAN_FIXED ? s->varies : 0;
         if (other->kind == LMI_SPAN_TRACK || other->kind == LMI_SPAN_FIXED) varies |= other->varies;
-        if (!lmi_span_join(a, s, other, length_of(s, shape), length_of(other, shape))) return false;
+        if (!lmi_span_join(a, s, other, lmi_rf_elements(s, shape), lmi_rf_elements(other, shape)))
+            return false;
         s->varies = varies;
         return true;
     }
     s->grid = y.grid = NULL;
     s->varies = y.varies = 0;
-    if (!lmi_span_join(a, s, &y, length_of(&x, shape), length_of(&y, shape))) return false;
+    if (!lmi_span_join(a, s, &y, lmi_rf_elements(&x, shape), lmi_rf_elements(&y, shape))) return false;
     if (g.at) {
         s->loose = loose;
         return lmi_rf_settle(a, s, &g, shape);

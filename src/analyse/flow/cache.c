@@ -41,12 +41,6 @@ static int64_t least_elements(const lam_model *m, int32_t op, int32_t in) {
     return least;
 }
 
-static int32_t argument(const lam_op_sig *sig, int32_t position) {
-    for (int32_t i = 0; i < sig->n_in; i++)
-        if (sig->in[i].position == position && sig->in[i].is_tensor) return i;
-    return -1;
-}
-
 /* Bytes of one token of argument `in`, a key or value with its tokens along `axis`; -1: unknown. */
 static int64_t bytes_of(const lam_model *m, int32_t op, int32_t in, int32_t axis) {
     const lam_op_arg *a = in < 0 ? NULL : &m->ops[op].sig->in[in];
@@ -77,7 +71,7 @@ static bool is_of_itself(const lam_op_arg *q, const lam_op_arg *k, int32_t axis)
 static void add_operator(const lam_model *m, int32_t op, lam_fit *f) {
     lmi_slots slots;
     const lam_op_sig *sig = m->ops[op].sig;
-    int32_t q = argument(sig, 0), k = argument(sig, 1), v = argument(sig, 2);
+    int32_t q = lmi_tensor_argument(sig, 0), k = lmi_tensor_argument(sig, 1), v = lmi_tensor_argument(sig, 2);
     if (q < 0 || k < 0 || v < 0) return;
     lmi_bind_op(sig, &slots);
     int64_t key = bytes_of(m, op, k, 2), value = bytes_of(m, op, v, 2);
@@ -129,14 +123,14 @@ static int32_t come_from(const lam_model *m, int32_t op, int32_t in, wanted *is,
 static void add_written_out(const lam_model *m, int32_t op, lam_fit *f) {
     bool masked = false, unused = false;
     const lam_op_sig *sig = m->ops[op].sig;
-    int32_t p = argument(sig, 0), v = argument(sig, 1);
+    int32_t p = lmi_tensor_argument(sig, 0), v = lmi_tensor_argument(sig, 1);
     if (p < 0 || v < 0 || sig->in[v].ndim != 4) return;
     int32_t softmax = come_from(m, op, p, is_softmax, &unused);
     if (softmax < 0) return;
     int32_t scores = come_from(m, softmax, lmi_first_tensor(&m->ops[softmax]), is_product, &masked);
     if (scores < 0 || !masked) return;
     const lam_op_sig *of = m->ops[scores].sig;
-    int32_t q = argument(of, 0), k = argument(of, 1);
+    int32_t q = lmi_tensor_argument(of, 0), k = lmi_tensor_argument(of, 1);
     if (q < 0 || k < 0 || !is_of_itself(&of->in[q], &of->in[k], 3)) return;
     add(bytes_of(m, scores, k, 3), bytes_of(m, op, v, 2), &f->masked_layers, &f->masked_bytes);
 }

@@ -9,6 +9,12 @@ int32_t lmi_first_tensor(const lam_op *o) {
     return -1;
 }
 
+int32_t lmi_tensor_argument(const lam_op_sig *sig, int32_t position) {
+    for (int32_t i = 0; i < sig->n_in; i++)
+        if (sig->in[i].position == position && sig->in[i].is_tensor) return i;
+    return -1;
+}
+
 static bool gives_tensor(const lam_op *o) {
     for (int32_t i = 0; i < o->sig->n_out; i++)
         if (o->sig->out[i].is_tensor) return true;

@@ -56,6 +56,8 @@ bool lmi_flow_counts(void *unused, const lam_op *o);
 bool lmi_is_custom(const lam_op *o);
 /* The first entry of an operator's arguments that is a tensor, -1 none. */
 int32_t lmi_first_tensor(const lam_op *o);
+/* The entry of the tensor that is the argument at a position, -1 none. */
+int32_t lmi_tensor_argument(const lam_op_sig *sig, int32_t position);
 /* True for an operator that returns a tensor and computes or moves nothing: a view or an unchanged tensor. */
 bool lmi_only_view(const lam_op *o);
 /* The outermost call around `call`, -1 for -1. `root` has one entry a call. */

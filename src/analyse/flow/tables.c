@@ -5,16 +5,10 @@
 
 enum { TABLE, INDEX }; /* positions of the arguments of an embedding */
 
-static int32_t argument(const lam_op_sig *sig, int32_t position) {
-    for (int32_t i = 0; i < sig->n_in; i++)
-        if (sig->in[i].position == position && sig->in[i].is_tensor) return i;
-    return -1;
-}
-
 /* The table of an operator that chooses rows; NULL: it does not. */
 static const lam_op_arg *table_of(const lam_op *o) {
     const lmi_kind kind = lmi_op_kind(o->sig->word);
-    const int32_t table = argument(o->sig, TABLE);
+    const int32_t table = lmi_tensor_argument(o->sig, TABLE);
     if (kind != LMI_K_embedding && kind != LMI_K_embedding_bag) return NULL;
     return table >= 0 && o->sig->in[table].ndim == 2 ? &o->sig->in[table] : NULL;
 }
@@ -25,7 +19,7 @@ int64_t lam_model_table_rows(const lam_model *m, int32_t in, bool *is_largest) {
         const lam_op_arg *table = table_of(&m->ops[i]);
         const int64_t n = table ? lmi_op_arg_numel(table) : -1;
         if (n > most) most = n;
-        if (n < 1 || lam_model_source_input(m, i, argument(m->ops[i].sig, INDEX)) != in) continue;
+        if (n < 1 || lam_model_source_input(m, i, lmi_tensor_argument(m->ops[i].sig, INDEX)) != in) continue;
         if (n > largest) largest = n;
         if (rows < 0 || table->sizes[0] < rows) rows = table->sizes[0];
     }

@@ -6,18 +6,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int by_size_of_tree(const void *a, const void *b) {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* The trees of all ranks, each once; NULL: memory ran out. */
-static int64_t *trees(const lam_ranks *r, int32_t *n) {
+int64_t *lmi_ranks_trees(const lam_ranks *r, int32_t *n) {
     int64_t *all = malloc(((size_t)r->n_ranks + 1) * sizeof *all);
     *n = 0;
     if (!all) return NULL;
     for (int32_t i = 0; i < r->n_ranks; i++) all[i] = r->ranks[i].tree;
-    qsort(all, (size_t)r->n_ranks, sizeof *all, by_size_of_tree);
+    qsort(all, (size_t)r->n_ranks, sizeof *all, lmi_by_size);
     for (int32_t i = 0; i < r->n_ranks; i++)
         if (!i || all[i] != all[*n - 1]) all[(*n)++] = all[i];
     return all;
@@ -102,7 +96,7 @@ lam_status lmi_ranks_late(lam_ranks *r, const float *own, lam_error *e) {
     const size_t n = (size_t)r->n_wins * (size_t)r->n_ranks;
     int32_t n_trees;
     r->late = lmi_alloc(&r->arena, n, sizeof *r->late);
-    int64_t *tree = trees(r, &n_trees);
+    int64_t *tree = lmi_ranks_trees(r, &n_trees);
     for (size_t i = 0; r->late && i < n; i++) r->late[i] = NAN;
     lam_status s = tree && r->late ? late_by_trees(r, own, tree, n_trees, e) : lmi_nomem(e);
     free(tree);

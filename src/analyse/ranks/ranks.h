@@ -247,6 +247,8 @@ typedef struct lmi_rise {
 lam_status lmi_rise_of(const double *v, int32_t n, lmi_rise *out, lam_error *e);
 
 lam_status lmi_ranks_late(lam_ranks *r, const float *own, lam_error *e); /* late.c: fills `late` */
+/* The trees of all ranks, each once, in memory of malloc; NULL: memory ran out. */
+int64_t *lmi_ranks_trees(const lam_ranks *r, int32_t *n);
 /* How late a rank is in a stretch: the median of its windows. Uses `room`. */
 double lmi_ranks_late_in(const lam_ranks *r, int32_t col, const lmi_stretch *in);
 lam_status lmi_ranks_find(lam_ranks *r, const float *own, lam_error *e); /* fills `found` */

@@ -10,27 +10,18 @@
 enum { FEW_TIMES = 5 };            /* fewer steps say nothing about a rank */
 static const double CHANCE = 1e-4; /* that a rank is said to be last alone which is not */
 
-static int by_tree(const void *a, const void *b) {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* How much more own work the longest stage has than the middle one, in a step; 0: there is one stage. */
 static lam_status stages_apart(lam_ranks *r, double *out, int32_t *n_stages, lam_error *e) {
     const lmi_window *at = r->windows.data;
-    int64_t *trees = malloc(((size_t)r->n_ranks + 1) * sizeof *trees);
+    int32_t n;
+    int64_t *trees = lmi_ranks_trees(r, &n);
     double most = NAN, *of = malloc(((size_t)r->n_ranks + 1) * sizeof *of);
-    int32_t n = 0;
     *out = 0;
     if (!trees || !of) {
         free(trees);
         free(of);
         return lmi_nomem(e);
     }
-    for (int32_t i = 0; i < r->n_ranks; i++) trees[i] = r->ranks[i].tree;
-    qsort(trees, (size_t)r->n_ranks, sizeof *trees, by_tree);
-    for (int32_t i = 0; i < r->n_ranks; i++)
-        if (!i || trees[i] != trees[n - 1]) trees[n++] = trees[i];
     for (int32_t t = 0; t < n && n > 1; t++) {
         size_t k = 0;
         for (size_t i = 0; i < r->windows.n; i++)

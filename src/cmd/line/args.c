@@ -384,6 +384,7 @@ static bool json_alone(lmi_cli *c) {
 
 bool lmi_is_format(const lmi_args *a, const char *name) { return a->format && strcmp(a->format, name) == 0; }
 bool lmi_is_json(const lmi_args *a) { return lmi_is_format(a, "json"); }
+bool lmi_is_text(const lmi_args *a) { return !a->format || lmi_is_format(a, "text"); }
 
 bool lmi_repeats_fit(lmi_cli *c) {
     if (!c->args.live.repeats || c->args.live.time) return true;

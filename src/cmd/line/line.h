@@ -121,6 +121,7 @@ bool lmi_option_at(const lmi_verb *v, int32_t i, lmi_shell_option *out);
 const char *lmi_no_json(const lmi_verb *v);
 bool lmi_is_format(const lmi_args *a, const char *name); /* false if no format is given */
 bool lmi_is_json(const lmi_args *a);                     /* by --json or --format json */
+bool lmi_is_text(const lmi_args *a);                     /* also without a format */
 /* Returns false, after an error, for --repeats without --time. */
 bool lmi_repeats_fit(lmi_cli *c);
 /* Finds the candidate nearest to `word`, if one is near; else NULL. Call lmi_near_put for each candidate. */

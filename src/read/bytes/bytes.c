@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-static lam_status unreadable(const char *file, lam_error *e) {
+lam_status lmi_unreadable(const char *file, lam_error *e) {
     return lmi_fail(e, LAM_IO, file, "it can't be read: %s", strerror(errno));
 }
 
@@ -14,8 +14,8 @@ static lam_status unreadable(const char *file, lam_error *e) {
 lam_status lmi_bytes_open(lmi_bytes *out, const char *file, lam_error *e) {
     struct stat st;
     *out = (lmi_bytes){.fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK), .name = file};
-    if (out->fd < 0) return unreadable(file, e);
-    lam_status status = fstat(out->fd, &st) != 0 ? unreadable(file, e)
+    if (out->fd < 0) return lmi_unreadable(file, e);
+    lam_status status = fstat(out->fd, &st) != 0 ? lmi_unreadable(file, e)
                         : S_ISDIR(st.st_mode)    ? lmi_fail(e, LAM_IO, file, "it is a folder")
                         : !S_ISREG(st.st_mode)   ? lmi_fail(e, LAM_IO, file, "it is not a file")
                                                  : LAM_OK;
@@ -69,7 +69,7 @@ lam_status lmi_bytes_read(const lmi_bytes *b, uint64_t at, void *to, size_t n, l
     for (size_t done = 0; done < n;) {
         ssize_t more = lmi_read_at(b->fd, (char *)to + done, n - done, part.start + done);
         if (more < 0 && errno == EINTR) continue;
-        if (more < 0) return unreadable(b->name, e);
+        if (more < 0) return lmi_unreadable(b->name, e);
         if (more == 0) return lmi_fail(e, LAM_IO, b->name, "it became shorter while it was read");
         done += (size_t)more;
     }

@@ -15,6 +15,8 @@ typedef struct lmi_bytes {
     const char *name;            /* in errors: the file, or an entry of it */
 } lmi_bytes;
 
+/* Refuses a file or a folder by the error of the system (errno). LAM_IO. */
+lam_status lmi_unreadable(const char *file, lam_error *e);
 /* Opens a regular file; others (folders, pipes, devices) are refused. LAM_IO: it can't be read. */
 lam_status lmi_bytes_open(lmi_bytes *out, const char *file, lam_error *e);
 void lmi_bytes_close(lmi_bytes *b); /* nothing for parts and memory that were never opened */

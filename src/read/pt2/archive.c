@@ -7,20 +7,15 @@ enum { DEEPEST_JSON = 512, LEAST_PROGRAM = 16 << 20 };
 
 /* -- the program ----------------------------------------------------------------------------------------- */
 
-static bool ends(const char *name, const char *end) {
-    const size_t n = strlen(name), k = strlen(end);
-    return n >= k && strcmp(name + n - k, end) == 0;
-}
-
 /* The length of the folder of the archive in the name of an entry that is a program; -1: it is none.
  * Programs are in "models/", at the root or in a folder, and before PyTorch 2.8 at the root alone. */
 static int64_t folder_of(const char *name, bool *main) {
     static const char models[] = "models/", old[] = "serialized_exported_program.json";
     *main = true;
-    if (ends(name, old) && !strchr(name, '/')) return 0;
+    if (lmi_ends_in(name, old) && !strchr(name, '/')) return 0;
     const char *slash = strchr(name, '/');
     const char *at = strncmp(name, models, sizeof models - 1) == 0 ? name : slash ? slash + 1 : "";
-    if (strncmp(at, models, sizeof models - 1) != 0 || !ends(at, ".json")) return -1;
+    if (strncmp(at, models, sizeof models - 1) != 0 || !lmi_ends_in(at, ".json")) return -1;
     const char *file = at + sizeof models - 1;
     *main = strcmp(file, "model.json") == 0;
     return strchr(file, '/') ? -1 : at - name;
