@@ -125,6 +125,42 @@ def test_a_gradient_of_the_input_that_is_not_requested_does_not_count(kind, trai
     same(net, torch.rand(2, 3, 4, 4), convention="exact", backward=True)
 
 
+@watched
+@pytest.mark.skipif(not hasattr(torch.Tensor, "grad_dtype"), reason="gradients have their tensors' type")
+def test_gradients_of_another_type():
+    net = nn.Linear(4, 4).bfloat16()
+    net.weight.grad_dtype = torch.float32
+    real, dry = (
+        lamina.inspect(net, torch.rand(2, 4).bfloat16(), backward=True, dry=dry).backward
+        for dry in (False, True)
+    )
+    assert (real.bytes_written, real.bytes_read) == (dry.bytes_written, dry.bytes_read)
+    assert net.weight.grad_dtype is torch.float32
+
+
+class ByTensor(nn.Module):
+    """Looks up what belongs to a parameter by the parameter itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.masks = {"first": 1, self.layer.weight: torch.ones(4, 4), (self.layer.bias, 2): torch.ones(4)}
+
+    def forward(self, x):
+        masked = self.layer.weight * self.masks[self.layer.weight]
+        return x @ masked + self.masks[self.layer.bias, 2]
+
+
+@watched
+def test_tensors_as_keys():
+    net = ByTensor()
+    before = [*net.masks.items()]
+    same(net, torch.rand(2, 4), backward=True)
+    assert lamina.fit(net, torch.rand(2, 4)).step is not None
+    after = [*net.masks.items()]
+    assert all(a is b for a, b in zip(sum(after, ()), sum(before, ()), strict=True))
+
+
 # Layers whose kernel runs other operators, some of them after an operator that autocast itself calls.
 UNDER_AUTOCAST = {
     "bilinear": lambda: (nn.Bilinear(4, 4, 3), [torch.rand(2, 4)] * 2),

@@ -34,7 +34,8 @@ bool lmx_find_vectorcall(void); /* for module.c; false with an ImportError (look
                     X(__class__) X(__torch_dispatch__) X(__dataclass_fields__) X(original_name)              \
                         X(lamina_model) X(write) X(live) X(doctor) X(out) X(err) X(_is_param) X(__enter__)   \
                             X(__exit__) X(script) X(_world) X(_default_pg)                                   \
-                                X(_backward_hooks) X(_post_accumulate_grad_hooks) X(const_data_ptr)
+                                X(_backward_hooks) X(_post_accumulate_grad_hooks) X(const_data_ptr) \
+                                    X(grad_dtype)
 
 typedef struct lmx_state lmx_state;
 typedef struct lmx_listener lmx_listener; /* observe/listeners.h */

@@ -258,17 +258,32 @@ static bool copy_attributes(lmx_dry *d, PyObject *from, PyObject *to, bool is_pa
     return ok;
 }
 
-/* Gives the fake tensor of a leaf its hooks, which run with its gradient: the same dict, so that a hook can
- * remove itself. A tensor that is the result of a graph passes its gradient to no hook in a run. */
-static bool share_hooks(lmx_dry *d, PyObject *from, PyObject *to) {
-    PyObject *hooks = PyObject_GetAttr(from, d->st->n__backward_hooks), *leaf = NULL;
-    bool ok = hooks != NULL;
-    if (ok && PyDict_Check(hooks) && PyDict_Size(hooks) > 0) {
-        leaf = PyObject_GetAttrString(from, "is_leaf");
-        ok = leaf && (leaf != Py_True || PyObject_SetAttr(to, d->st->n__backward_hooks, hooks) == 0);
-    }
+/* The type of its gradients, a new reference, if that is not its own; NULL if it is, or torch has no such
+ * attribute. */
+static PyObject *type_of_gradients(lmx_dry *d, PyObject *leaf) {
+    PyObject *type = PyObject_GetAttr(leaf, d->st->n_grad_dtype);
+    PyObject *own = type ? PyObject_GetAttr(leaf, d->st->n_dtype) : NULL;
+    if (type == own) Py_CLEAR(type);
+    Py_XDECREF(own);
+    return type;
+}
+
+/* Gives the fake tensor of a leaf what happens to its gradient: its hooks, in the same dict, so that one can
+ * remove itself, and its type. A tensor that is the result of a graph passes its gradient on to nothing in a
+ * run. */
+static bool share_gradient(lmx_dry *d, PyObject *from, PyObject *to) {
+    PyObject *hooks = PyObject_GetAttr(from, d->st->n__backward_hooks);
+    PyObject *is_leaf = hooks ? PyObject_GetAttrString(from, "is_leaf") : NULL;
+    const bool leaf = is_leaf == Py_True;
+    bool ok = is_leaf != NULL;
+    if (leaf && PyDict_Check(hooks) && PyDict_Size(hooks) > 0)
+        ok = PyObject_SetAttr(to, d->st->n__backward_hooks, hooks) == 0;
+    PyObject *type = ok && leaf ? type_of_gradients(d, from) : NULL;
+    if (type) ok = PyObject_SetAttr(to, d->st->n_grad_dtype, type) == 0;
+    if (ok) ok = lmx_forgive();
     Py_XDECREF(hooks);
-    Py_XDECREF(leaf);
+    Py_XDECREF(is_leaf);
+    Py_XDECREF(type);
     return ok;
 }
 
@@ -415,7 +430,7 @@ static PyObject *new_fake_of(lmx_dry *d, PyObject *tensor) {
     if (!fake && !PyErr_Occurred()) fake = own_fake(d, tensor, &p, &w, known, grad && !known);
     d->given = false;
     if (fake && !copy_attributes(d, tensor, fake, is_parameter)) Py_CLEAR(fake);
-    if (fake && grad && !known && !share_hooks(d, tensor, fake)) Py_CLEAR(fake);
+    if (fake && grad && !known && !share_gradient(d, tensor, fake)) Py_CLEAR(fake);
     return fake;
 }
 

@@ -252,6 +252,34 @@ static bool put(PyObject *object, lmx_container_type type, PyObject *key, Py_ssi
                                       : PyObject_SetItem(object, key, value)) == 0;
 }
 
+/* Replaces keys that are tensors, or tuples with tensors: fills the dict anew, in its order. */
+static bool replace_keys(const replacer *r, PyObject *dict) {
+    PyObject *items = PyDict_Items(dict);
+    bool ok = items != NULL, any = false;
+    for (Py_ssize_t i = 0; ok && i < PyList_Size(items); i++) {
+        PyObject *item = PyList_GetItem(items, i), *key = PyTuple_GetItem(item, 0);
+        PyObject *in = PyUnicode_CheckExact(key) ? NULL : replaced(r, key, 0);
+        if (in) {
+            PyObject *pair = PyTuple_Pack(2, in, PyTuple_GetItem(item, 1));
+            ok = any = pair && PyList_SetItem(items, i, pair) == 0;
+        }
+        ok = ok && !PyErr_Occurred();
+        Py_XDECREF(in);
+    }
+    if (ok && any) {
+        PyDict_Clear(dict);
+        ok = PyDict_MergeFromSeq2(dict, items, 1) == 0;
+    }
+    Py_XDECREF(items);
+    return ok;
+}
+
+static bool has_other_keys(PyObject **refs, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!lmx_is_settled(refs[2 * i])) return true;
+    return false;
+}
+
 static bool replace_in(const replacer *r, lmx_snapshot *s, const lmx_container *box) {
     PyObject **refs = (PyObject **)s->refs.data + box->at;
     size_t step = box->type == LMX_BOX_DICT ? 2 : 1;
@@ -262,7 +290,8 @@ static bool replace_in(const replacer *r, lmx_snapshot *s, const lmx_container *
         Py_XDECREF(in);
         if (!ok) return false;
     }
-    return true;
+    const bool keys = PyDict_CheckExact(box->object) && has_other_keys(refs, box->n);
+    return !keys || replace_keys(r, box->object);
 }
 
 bool lmx_snapshot_replace(lmx_snapshot *s, lmx_instead *instead, void *self) {
