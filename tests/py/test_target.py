@@ -28,11 +28,11 @@ FILE = """
     made = []
 
     class Net(nn.Module):  # 2 MiB, and it looks at values while it is built
-        def __init__(self, n=2):
+        def __init__(self, n=2, width=512):
             super().__init__()
             made.append(n)
             self.rates = [rate.item() for rate in torch.linspace(0.5, 1, n)]
-            self.layers = nn.ModuleList(nn.Linear(512, 512) for _ in range(n))
+            self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(n))
             self.register_buffer("at", torch.arange(5))
         def forward(self, x):
             for rate, layer in zip(self.rates, self.layers):
@@ -40,7 +40,7 @@ FILE = """
             return x[:, self.at.tolist()]
 
     def huge():
-        return Net(4096)  # 4 GiB
+        return Net(64, 4096)  # 4 GiB
 
     def copies():
         return nn.TransformerEncoder(nn.TransformerEncoderLayer(256, 4, batch_first=True), 4)
@@ -117,9 +117,9 @@ def test_copies_count_too(file, small_is_large):
 
 def test_a_model_larger_than_any_memory(shell, file):
     needs_fit()
-    done = shell("fit", "big.py:huge", "-i", "1x512", "--format", "json", cwd=file)
+    done = shell("fit", "big.py:huge", "-i", "1x4096", "--format", "json", cwd=file)
     assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["forward"]["parts"]["parameters"] == 4096 * (512 * 512 + 512) * 4
+    assert json.loads(done.stdout)["forward"]["parts"]["parameters"] == 64 * (4096 * 4096 + 4096) * 4
 
 
 def test_what_needs_values_of_a_large_tensor_says_what_to_write(file, small_is_large):
