@@ -147,7 +147,7 @@ static Py_ssize_t size_of(PyTypeObject *type) {
     return n;
 }
 
-/* Notes a module for objects() if its class has slots: what they hold is not in its dict. */
+/* Notes a module for objects() if its class has slots: values in slots are not in its dict. */
 static bool take_slots(lmx_snapshot *s, int32_t node, PyObject *module) {
     if (!s->plain) s->plain = size_of(s->st->torch.module);
     if (size_of(Py_TYPE(module)) > s->plain) return add_object(s, node, NULL, module);

@@ -211,7 +211,7 @@ static lam_status take_entry(void *of, uint32_t name) {
     return lmi_json_equals(&r->j, name, "__metadata__") ? LAM_OK : take_tensor(r, name, name + 1);
 }
 
-/* Makes room for the tensors: each has an object of its own. */
+/* Makes room for the tensors: the header has an object for each. */
 static lam_status reserve(reading *r, const char *text, size_t n) {
     const size_t most = n / LEAST_ENTRY;
     size_t objects = 0;

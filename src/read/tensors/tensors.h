@@ -31,7 +31,7 @@ typedef struct lmi_stored_tensor {
     int32_t same;         /* the earlier tensor that this is another name of; -1: none */
     int32_t in;           /* the tensor whose packed weight this is a part of; -1: none */
     bool packed;
-    bool role_known, buffer; /* whether it is a buffer: the file tells it, or lmi_tensors_model found it */
+    bool role_known, buffer; /* whether it is a buffer: stated by the file, or found by lmi_tensors_model */
     int64_t shape[2];        /* what the values of two numbers are, of a tensor that tells a shape; else 0 */
     const char *text;        /* its values, of a tensor that holds a text; NULL: none */
     /* where its values are, of a list that keeps its files: from byte `at` of a file on, in steps of

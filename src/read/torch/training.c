@@ -11,7 +11,7 @@ enum { MOST_PARTS = 8 };
 
 /* -- weights in other files ------------------------------------------------------------------------------ */
 
-/* Gives an empty tensor the shape that the file tells of it; *taken is true if it did. */
+/* Gives an empty tensor the shape that the file has for it; *taken is true if it did. */
 static lam_status take_shape(lmi_tensors *t, const lmi_pickle *p, int32_t id, int32_t shape, bool *taken,
                              lam_error *e) {
     lmi_stored_tensor *x = id < 0 ? NULL : lmi_tensors_at(t, id);
