@@ -29,6 +29,7 @@ OOM_UNUSED static paged *paged_new(void) {
     p->o = (lmi_outline){.at = p->at,
                          .name = "Net",
                          .convention = "exact",
+                         .calls = 1,
                          .source = "a test",
                          .version = "1",
                          .peak_place = -1,

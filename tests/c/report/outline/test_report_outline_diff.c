@@ -24,7 +24,8 @@ typedef struct made {
 
 static void make(made *m, int32_t n, const spec *of) {
     memset(m, 0, sizeof *m);
-    m->o = (lmi_outline){.n = n, .at = m->at, .peak_place = -1, .name = of[0].type, .convention = "exact"};
+    m->o = (lmi_outline){
+        .n = n, .at = m->at, .peak_place = -1, .name = of[0].type, .convention = "exact", .calls = 1};
     m->o.own[LMI_OWN_MACS] = m->macs;
     m->o.total[LMI_OWN_MACS] = m->total;
     for (int32_t i = 0; i < n; i++) {
