@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from difflib import get_close_matches
 from typing import Any
 
 from .errors import UsageError
@@ -21,6 +20,8 @@ def real_dtype(name: str) -> str:
     Raises:
         UsageError: there is no such type; the sentence lists the usual ones.
     """
+    from difflib import get_close_matches
+
     torch = sys.modules["torch"]
     short = name.removeprefix("torch.")
     dtype: Any = getattr(torch, short, None)

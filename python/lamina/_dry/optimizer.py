@@ -4,8 +4,6 @@ their gradients, a first time to make what it keeps between steps, and a second 
 
 from __future__ import annotations
 
-import difflib
-import inspect
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,9 +60,13 @@ def _classes() -> dict[str, Any]:
 
 
 def _by_name(text: str) -> Callable[[list[Any]], Any]:
+    import inspect
+
     name, *options = text.split("-")
     cls = _classes().get(name)
     if cls is None:
+        import difflib
+
         close = difflib.get_close_matches(name.lower(), _classes(), 1)
         near = f", did you mean {close[0]}?" if close else ";"
         raise UsageError(f"unknown optimizer {text!r}{near} there are: {', '.join(names())}")
@@ -164,6 +166,8 @@ def _made(run: _Run, by: Maker, parameters: list[Any]) -> list[Any]:
 
 
 def _step(run: _Run, every: list[Any]) -> None:
+    import inspect
+
     for one in every:
         name, step = type(one).__name__, _plain_step(one)
         needed = [

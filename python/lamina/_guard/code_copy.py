@@ -8,7 +8,6 @@ its code.
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ def twin_of(function: FunctionType, names: dict[str, Any] | None = None) -> Func
 
 def leading_to(target: Callable[..., Any], function: FunctionType) -> CodeType:
     """Code for ``function``, a method, that calls ``target``, which is one of its constants."""
+    import inspect
 
     def led(self: Any, *args: Any, **kwargs: Any) -> Any:
         leads_to: Any = "target"

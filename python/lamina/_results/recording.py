@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-from statistics import median
 from typing import TYPE_CHECKING
 
 from .. import _lamina
@@ -48,6 +47,8 @@ class Recording:
         return next((why for why in self.ranks()["why_mfu"] if why is not None), None)
 
     def _middle(self, column: str) -> float | None:
+        from statistics import median  # takes a twentieth of lamina's import
+
         shares = self.ranks()[column]
         return None if None in shares else median(shares)
 
