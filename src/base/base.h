@@ -193,6 +193,11 @@ void lmi_put_painted(lmi_buf *b, bool color, const char *style, const char *text
 /* True if `word` is in `list`, whose words are separated by one space; false for an empty word. */
 bool lmi_listed(const char *list, const char *word);
 
+static inline bool lmi_ends_in(const char *name, const char *end) {
+    const size_t n = strlen(name), k = strlen(end);
+    return n >= k && strcmp(name + n - k, end) == 0;
+}
+
 /* -- map from text, a 64-bit number or any key to an index ----------------------------------------------- */
 
 /* A hash of n bytes; the same on every run. */

@@ -62,6 +62,8 @@ bool lmx_nomem(void);
 /* Clears an ordinary exception, such as a missing attribute; false if memory ran out or the exception must
  * reach the user. True if nothing is pending. */
 bool lmx_forgive(void);
+/* The bytes of an instance of a class, for which the limited API has no function; 0 with an exception. */
+size_t lmx_instance_size(PyTypeObject *type);
 /* Unless `ok`, there is an exception: keeps the first for the end, since one failure must not leave other
  * things undone, and clears further ones. */
 void lmx_keep_first(PyObject *raised[3], bool ok);

@@ -61,6 +61,13 @@ bool lmx_forgive(void) {
     return !nomem && !lmx_must_raise();
 }
 
+size_t lmx_instance_size(PyTypeObject *type) {
+    PyObject *size = PyObject_GetAttrString((PyObject *)type, "__basicsize__");
+    const size_t n = size ? PyLong_AsSize_t(size) : 0;
+    Py_XDECREF(size);
+    return PyErr_Occurred() ? 0 : n;
+}
+
 void lmx_keep_first(PyObject *raised[3], bool ok) {
     if (ok) return;
     if (raised[0])

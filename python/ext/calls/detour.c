@@ -208,12 +208,9 @@ static bool find_offset_by_setting(PyObject *function) {
 
 static bool read_function_size(PyObject *function) {
     interpreter.function_type = Py_TYPE(function);
-    PyObject *size = PyObject_GetAttrString((PyObject *)interpreter.function_type, "__basicsize__");
-    interpreter.size = size ? PyLong_AsSize_t(size) : 0;
-    Py_XDECREF(size);
-    bool ok = size && !PyErr_Occurred();
+    interpreter.size = lmx_instance_size(interpreter.function_type);
     PyErr_Clear();
-    return ok;
+    return interpreter.size > 0;
 }
 
 static void probe_interpreter(void) {

@@ -140,17 +140,10 @@ static bool take_training(lmx_snapshot *s, PyObject *module, PyObject *dict) {
     return true;
 }
 
-static Py_ssize_t size_of(PyTypeObject *type) {
-    PyObject *size = PyObject_GetAttrString((PyObject *)type, "__basicsize__");
-    const Py_ssize_t n = size ? PyLong_AsSsize_t(size) : 0;
-    Py_XDECREF(size);
-    return n;
-}
-
 /* Notes a module for objects() if its class has slots: values in slots are not in its dict. */
 static bool take_slots(lmx_snapshot *s, int32_t node, PyObject *module) {
-    if (!s->plain) s->plain = size_of(s->st->torch.module);
-    if (size_of(Py_TYPE(module)) > s->plain) return add_object(s, node, NULL, module);
+    if (!s->plain) s->plain = lmx_instance_size(s->st->torch.module);
+    if (lmx_instance_size(Py_TYPE(module)) > s->plain) return add_object(s, node, NULL, module);
     return lmx_forgive();
 }
 

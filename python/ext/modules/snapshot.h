@@ -71,7 +71,7 @@ typedef struct lmx_snapshot {
     lmi_vec objects;       /* lmx_object */
     lmi_map within;        /* the containers that others hold, and the objects; each is kept once */
     PyTypeObject *no_draw; /* the last type that is no generator; only compared, not owned */
-    Py_ssize_t plain;      /* the size of an instance of nn.Module, which has no slots; 0: not known yet */
+    size_t plain;          /* the size of an instance of nn.Module, which has no slots; 0: not known yet */
     PyObject *problems;    /* while restoring: a list of names */
     bool untouched;        /* lmx_snapshot_holds found nothing to restore, and nothing has run since */
 } lmx_snapshot;

@@ -119,9 +119,7 @@ static bool shows_hooks(lmx_state *st, PyObject *probe, int32_t at) {
 /* torch has the dicts behind the handle. */
 static int32_t place_of_hooks(lmx_state *st, PyObject *probe) {
     const int32_t at = st->torch.offset + (int32_t)sizeof(void *);
-    PyObject *size = PyObject_GetAttrString((PyObject *)Py_TYPE(probe), "__basicsize__");
-    const bool inside = size && PyLong_AsLong(size) >= at + 2 * (long)sizeof(void *);
-    Py_XDECREF(size);
+    const bool inside = lmx_instance_size(Py_TYPE(probe)) >= (size_t)at + 2 * sizeof(void *);
     return inside && shows_hooks(st, probe, at) ? at : 0;
 }
 

@@ -11,11 +11,6 @@ static bool has(const char *name, const char *part, const char *other) {
     return strstr(name, part) || strstr(name, other);
 }
 
-static bool ends(const char *name, const char *end) {
-    size_t n = strlen(name), k = strlen(end);
-    return n >= k && strcmp(name + n - k, end) == 0;
-}
-
 /* A tensor with two names counts under the first. Both sums are unknown if weights are pruned: the tool then
  * counts their values. */
 static void params(const lam_model *m, const lam_module *mod, lmi_facts *f) {
@@ -26,7 +21,7 @@ static void params(const lam_model *m, const lam_module *mod, lmi_facts *f) {
         int64_t n = lam_model_tensor(m, mod->owned[i].tensor)->numel;
         if (mod->owned[i].is_buffer || lmi_named_before(mod, i)) continue;
         int64_t *sum = is(name, "weight", "bias") ? &plain : has(name, "weight", "bias") ? &odd : NULL;
-        if (ends(name, "_orig") || (sum && (n < 0 || lmi_add_over(*sum, n, sum)))) plain = odd = -1;
+        if (lmi_ends_in(name, "_orig") || (sum && (n < 0 || lmi_add_over(*sum, n, sum)))) plain = odd = -1;
     }
     lmi_fact_set(f, LMI_FACT_plain_params, mod->n_owned > MOST ? -1 : plain);
     lmi_fact_set(f, LMI_FACT_odd_params, mod->n_owned > MOST ? -1 : odd);

@@ -21,11 +21,6 @@ typedef struct lmi_zip {
     lmi_map by_name;
 } lmi_zip;
 
-static inline bool lmi_ends_in(const char *name, const char *end) {
-    const size_t n = strlen(name), k = strlen(end);
-    return n >= k && strcmp(name + n - k, end) == 0;
-}
-
 /* Reads the directory. LAM_SYNTAX: it is damaged, names an entry twice, or has entries that overlap;
  * LAM_UNSUPPORTED: an entry is encrypted or packed in another way than by deflate. Free it also on failure.
  */
