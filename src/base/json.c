@@ -42,15 +42,23 @@ static lmi_json_value *add(reader *r, lmi_json_kind kind, const char *at) {
 
 /* -- texts ----------------------------------------------------------------------------------------------- */
 
-/* The number of bytes before the first of 8 that is a control, a quote, a backslash, or outside ASCII. A
- * borrow reaches only bytes behind the first. */
+enum { AT_ONCE = 16 };
+
+/* The number of bytes before the first that is not 0. */
+static int zeros(uint64_t eight) {
+    return (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? __builtin_ctzll(eight) : __builtin_clzll(eight)) / 8;
+}
+
+/* The number of bytes before the first of AT_ONCE that is a control, a quote, a backslash, or outside ASCII.
+ * As signed numbers, bytes outside ASCII are less than a space, as controls are. */
 static int plain_bytes(const char *p) {
-    const uint64_t ones = UINT64_C(0x0101010101010101), high = ones << 7;
-    uint64_t b = 0;
-    for (int i = 0; i < 8; i++) b |= (uint64_t)(unsigned char)p[i] << 8 * i; /* compiled to one load */
-    uint64_t quote = b ^ (ones * '"'), backslash = b ^ (ones * '\\');
-    const uint64_t found = (b | (b - ones * ' ') | (quote - ones) | (backslash - ones)) & high;
-    return found ? __builtin_ctzll(found) / 8 : 8;
+    typedef signed char bytes __attribute__((vector_size(AT_ONCE)));
+    typedef uint64_t halves __attribute__((vector_size(AT_ONCE)));
+    bytes b;
+    memcpy(&b, p, sizeof b);
+    const halves found = (halves)((b < ' ') | (b == '"') | (b == '\\'));
+    if (found[0]) return zeros(found[0]);
+    return found[1] ? 8 + zeros(found[1]) : AT_ONCE;
 }
 
 /* The length of the character at p if it is valid UTF-8 outside ASCII, else 0. The text ends in a NUL. */
@@ -63,7 +71,7 @@ static size_t wide_char(const char *p) {
 /* The first byte from p on that is a quote, a backslash, a control or no UTF-8. */
 static char *skip_plain(const reader *r, char *p) {
     for (;;) {
-        for (int n = 8; n == 8 && r->end - p >= 8; p += n) n = plain_bytes(p);
+        for (int n = AT_ONCE; n == AT_ONCE && r->end - p >= AT_ONCE; p += n) n = plain_bytes(p);
         unsigned char c = (unsigned char)*p;
         size_t n = c < 0x80 ? c >= ' ' && c != '"' && c != '\\' : wide_char(p);
         if (!n) return p;
@@ -349,19 +357,15 @@ static bool has_text(const lmi_json *j, uint32_t at, const char *text, size_t n)
     return j->v[at].n == n && memcmp(j->text + j->v[at].at, text, n) == 0;
 }
 
-static uint32_t get(const lmi_json *j, uint32_t at, const char *name, size_t n) {
+uint32_t lmi_json_getn(const lmi_json *j, uint32_t at, const char *name, size_t n) {
     LMI_JSON_NAMES(j, at, i) if (has_text(j, i, name, n)) return i + 1;
     return 0;
-}
-
-uint32_t lmi_json_get(const lmi_json *j, uint32_t at, const char *name) {
-    return get(j, at, name, strlen(name));
 }
 
 uint32_t lmi_json_find(const lmi_json *j, uint32_t at, const char *path) {
     for (size_t n; at; path += n + 1) {
         n = strcspn(path, ".");
-        at = get(j, at, path, n);
+        at = lmi_json_getn(j, at, path, n);
         if (!path[n]) break;
     }
     return at;

@@ -55,8 +55,12 @@ void lmi_json_free(lmi_json *j);
 static inline lmi_json_kind lmi_json_is(const lmi_json *j, uint32_t at) {
     return (lmi_json_kind)j->v[at].kind;
 }
-/* The value of the first such name in the object at a position; 0 if it has none, or is no object. */
-uint32_t lmi_json_get(const lmi_json *j, uint32_t at, const char *name);
+/* The value of the first name of these n bytes in the object at a position; 0 if it has none, or is no
+ * object. */
+uint32_t lmi_json_getn(const lmi_json *j, uint32_t at, const char *name, size_t n);
+static inline uint32_t lmi_json_get(const lmi_json *j, uint32_t at, const char *name) {
+    return lmi_json_getn(j, at, name, strlen(name));
+}
 /* The same by several names with dots between them, of objects in each other: "model.type". A name that has a
  * dot itself is not found. */
 uint32_t lmi_json_find(const lmi_json *j, uint32_t at, const char *path);

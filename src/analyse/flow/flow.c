@@ -75,9 +75,14 @@ static lmi_source origin(const lmi_stream *f, int32_t op, int32_t tensor, int32_
     return (lmi_source){LMI_BY_NOTHING, -1};
 }
 
+static lmi_source from_edge(const lmi_stream *f, const lmi_edge *edge, int32_t op) {
+    if (!edge) return origin(f, op, -1, -1);
+    return origin(f, op, edge->owner, edge->owner <= -2 ? -2 - edge->owner : -1);
+}
+
 lmi_source lmi_flow_from(const lmi_stream *f, int32_t op, int32_t in) {
-    return origin(f, lam_model_source(f->m, op, in), lam_model_source_tensor(f->m, op, in),
-                  lam_model_source_input(f->m, op, in));
+    const lmi_edge *edge = lmi_model_edge(f->m, op, in);
+    return from_edge(f, edge, edge ? edge->op : -1);
 }
 
 /* A result without an operator may be an argument of the outermost call, passed through. */
@@ -119,8 +124,9 @@ static lmi_givers givers(const lmi_stream *f, const lmi_edge *edge, int32_t ndim
 
 lmi_givers lmi_flow_givers(const lmi_stream *f, int32_t op, int32_t in) {
     const lam_op_arg *a = &f->m->ops[op].sig->in[in];
-    return givers(f, lmi_model_edge(f->m, op, in), a->ndim, a->sizes, lmi_flow_from(f, op, in),
-                  origin(f, -1, lam_model_source_tensor(f->m, op, in), lam_model_source_input(f->m, op, in)));
+    const lmi_edge *edge = lmi_model_edge(f->m, op, in);
+    return givers(f, edge, a->ndim, a->sizes, from_edge(f, edge, edge ? edge->op : -1),
+                  from_edge(f, edge, -1));
 }
 
 lmi_givers lmi_flow_result_givers(const lmi_stream *f, int32_t event, int32_t out) {

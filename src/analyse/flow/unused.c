@@ -150,8 +150,8 @@ static const cut no_cut = {-1, CUT_UNKNOWN};
 
 /* Why no gradient of an operator's result reaches what made its argument. Whole numbers have none, so the
  * operator that made them is the reason. */
-static cut cut_of(const search *s, int32_t op, int32_t in, lmi_source from) {
-    if (passes_on(s, op, in)) return s->cut[op];
+static cut cut_of(const search *s, int32_t op, int32_t in, bool on, lmi_source from) {
+    if (on) return s->cut[op];
     bool number = !is_float(s->m->ops[op].sig->in[in].dtype);
     return cut_by(number && from.by == LMI_BY_OP ? from.index : op);
 }
@@ -228,14 +228,14 @@ static void find_strangers(search *s) {
 
 static void follow_one(search *s, int32_t op, int32_t in) {
     lmi_source from = lmi_flow_from(&s->g->flow, op, in), data = maybe_from(s, op, in);
-    bool passes = s->passes[op] && passes_on(s, op, in);
-    mark(s, from, passes, cut_of(s, op, in, from));
+    bool on = passes_on(s, op, in), passes = s->passes[op] && on;
+    mark(s, from, passes, cut_of(s, op, in, on, from));
     mark(s, data, false, (cut){op, CUT_AS_DATA});
     if (passes) lead_through(s, from, op);
     lmi_givers parts = lmi_flow_givers(&s->g->flow, op, in);
     parts.own = true;
     while (lmi_flow_next(&parts, &from)) {
-        mark(s, from, passes, cut_of(s, op, in, from));
+        mark(s, from, passes, cut_of(s, op, in, on, from));
         if (passes) lead_through(s, from, op);
     }
 }

@@ -90,15 +90,15 @@ static lam_status push_calls(lmi_pt2 *p, lmi_vec *in, lmi_vec *out) {
 
 /* "higher_order::cond runs one of its graphs, as a value says, and none is counted: true_graph_0 (nodes: 2),
  * ..." */
-static lam_status note_graphs(lmi_pt2 *p, uint32_t node) {
+static lam_status note_graphs(lmi_pt2 *p) {
     lmi_buf b;
     const char *between = "";
     lmi_buf_init(&b);
-    lmi_putf(&b, "%s %s, and %s counted: ", p->op,
-             strstr(p->op, "::cond") ? "runs one of its graphs, as a value says"
-                                     : "runs graphs, as often as values or sizes say",
-             p->graphs == 1 ? "it is not" : "none is");
-    LMI_JSON_EACH(&p->j, lmi_json_get(&p->j, node, "inputs"), i) {
+    lmi_putf(&b, "%s %s, and %s counted: ", p->now.op,
+             strstr(p->now.op, "::cond") ? "runs one of its graphs, as a value says"
+                                         : "runs graphs, as often as values or sizes say",
+             p->now.graphs == 1 ? "it is not" : "none is");
+    LMI_JSON_EACH(&p->j, lmi_json_get(&p->j, p->now.node, "inputs"), i) {
         const uint32_t graph = lmi_json_find(&p->j, i, "arg.as_graph.graph");
         const char *name = lmi_json_as_text(&p->j, lmi_json_find(&p->j, i, "arg.as_graph.name"));
         if (lmi_json_is(&p->j, graph) != LMI_JSON_OBJECT) continue;
@@ -116,17 +116,16 @@ static lam_status note_graphs(lmi_pt2 *p, uint32_t node) {
 
 static lam_status push_step(lmi_pt2 *p, const lmi_pt2_step *s) {
     int32_t index;
-    LAM_TRY(lmi_pt2_node(p, s->node, s->scope));
-    LAM_TRY(lmi_pt2_defaults(p, p->op));
-    const lam_op_info info = {.name = p->op,
+    p->now = *s;
+    const lam_op_info info = {.name = s->op,
                               .call = s->call,
                               .parent = -1,
                               .phase = s->backward ? LAM_BACKWARD : LAM_FORWARD,
-                              .n_in = (int32_t)p->in.n,
-                              .n_out = (int32_t)p->out.n,
-                              .in = p->in.data,
-                              .out = p->out.data};
-    if (p->graphs) LAM_TRY(note_graphs(p, s->node));
+                              .n_in = s->n_in,
+                              .n_out = s->n_out,
+                              .in = lmi_pt2_arg(p, s, 0),
+                              .out = lmi_pt2_arg(p, s, s->n_in)};
+    if (s->graphs) LAM_TRY(note_graphs(p));
     LAM_TRY(lam_build_op(p->b, &info, &index, p->e));
     LAM_TRY(lmi_pt2_attributes(p, lmi_pt2_call_at(p, s->call)->module, &info));
     return lmi_pt2_inner(p, &info, index);
@@ -174,8 +173,7 @@ static lam_status build(lmi_pt2 *p, lmi_vec *in, lmi_vec *out) {
     LAM_TRY(push_calls(p, in, out));
     LAM_TRY(lam_build_ops_seen(p->b, p->e));
     for (size_t i = 0; i < p->steps.n; i++) {
-        const lmi_pt2_step s = *(const lmi_pt2_step *)lmi_vec_at(&p->steps, i);
-        LAM_TRY(push_step(p, &s));
+        LAM_TRY(push_step(p, lmi_vec_at(&p->steps, i)));
     }
     return tell(p);
 }

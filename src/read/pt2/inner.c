@@ -393,7 +393,7 @@ static lam_status push_rows(lmi_pt2 *p, const lam_op_info *op, int32_t index, co
 /* Where rows do not lie one after the other, the bias is added afterwards, and not where the sum starts. */
 static lam_status multiply_rows(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
     const lam_op_arg *x = lmi_inner_tensor(op, 0), *w = lmi_inner_tensor(op, 1), *b = lmi_inner_tensor(op, 2);
-    const int32_t value = p->in_value.n ? *(int32_t *)p->in_value.data : -1;
+    const int32_t value = p->now.n_in ? lmi_pt2_arg_value(p, &p->now, 0) : -1;
     const bool after = b && x && x->ndim > 2 && value >= 0 && lmi_pt2_value_at(p, value)->scattered;
     int64_t rows;
     if (!x || !w || x->ndim < 1 || w->ndim != 2 || op->n_out != 1 || x->sizes[x->ndim - 1] != w->sizes[1] ||
@@ -450,10 +450,9 @@ static lam_status multiply(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
 
 /* The tensor of the program that an argument is; NULL: it is none. */
 static const lmi_pt2_value *value_of(const lmi_pt2 *p, int32_t position) {
-    for (size_t i = 0; i < p->in.n; i++) {
-        const int32_t value = ((const int32_t *)p->in_value.data)[i];
-        if (((const lam_op_arg *)lmi_vec_at(&p->in, i))->position == position && value >= 0)
-            return lmi_pt2_value_at(p, value);
+    for (int32_t i = 0; i < p->now.n_in; i++) {
+        const int32_t value = lmi_pt2_arg_value(p, &p->now, i);
+        if (lmi_pt2_arg(p, &p->now, i)->position == position && value >= 0) return lmi_pt2_value_at(p, value);
     }
     return NULL;
 }
@@ -589,13 +588,14 @@ static lam_status resize(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
     const lam_op_arg *x = lmi_inner_at(op, 0, 0), *out = op->n_out ? &op->out[0] : NULL;
     const bool blends = !strstr(op->name, "nearest");
     const int32_t rank = x && x->is_tensor ? x->ndim - 2 : 0, at = blends ? 3 : 2;
-    if (rank < 1 || rank > 3 || !out || out->ndim != x->ndim || p->floats.n != (size_t)rank) return LAM_OK;
+    if (rank < 1 || rank > 3 || !out || out->ndim != x->ndim || p->now.n_floats != rank) return LAM_OK;
     lmi_inner_begin(p);
     LAM_TRY(lmi_inner_give(p, x, 0));
     LAM_TRY(lmi_inner_ints(p, 1, out->sizes + 2, rank));
     if (blends) LAM_TRY(lmi_inner_move(p, op, 2, 2));
     for (int32_t i = 0; i < rank; i++) {
-        const lam_value v = {.type = LAM_FLOAT, .f = ((const double *)p->floats.data)[i]};
+        const double *factor = lmi_vec_at(&p->floats, p->now.first_float + (size_t)i);
+        const lam_value v = {.type = LAM_FLOAT, .f = *factor};
         LAM_TRY(lmi_inner_value(p, at + i, v));
     }
     LAM_TRY(lmi_inner_result(p, out));

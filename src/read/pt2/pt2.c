@@ -50,14 +50,11 @@ static void init(lmi_pt2 *p) {
     lmi_map_init(&p->schemas);
     lmi_vec_init(&p->open, sizeof(int32_t));
     lmi_vec_init(&p->keys, sizeof(const char *));
-    lmi_vec_init(&p->in, sizeof(lam_op_arg));
-    lmi_vec_init(&p->out, sizeof(lam_op_arg));
+    lmi_vec_init(&p->args, sizeof(lam_op_arg));
+    lmi_vec_init(&p->arg_value, sizeof(int32_t));
     lmi_vec_init(&p->floats, sizeof(double));
     lmi_vec_init(&p->more_in, sizeof(lam_op_arg));
     lmi_vec_init(&p->more_out, sizeof(lam_op_arg));
-    lmi_vec_init(&p->in_value, sizeof(int32_t));
-    lmi_vec_init(&p->out_value, sizeof(int32_t));
-    lmi_buf_init(&p->name);
     lmi_buf_init(&p->path);
 }
 
@@ -69,12 +66,11 @@ static void release(lmi_pt2 *p) {
     }
     lmi_map *const maps[] = {&p->hints,        &p->by_weight,  &p->by_store, &p->placeholders, &p->by_path,
                              &p->calls_by_key, &p->known_ends, &p->inputs,   &p->schemas};
-    lmi_vec *const vecs[] = {&p->hint,     &p->weights,   &p->modules, &p->values,   &p->scopes, &p->calls,
-                             &p->ends,     &p->steps,     &p->open,    &p->keys,     &p->in,     &p->out,
-                             &p->in_value, &p->out_value, &p->more_in, &p->more_out, &p->floats};
+    lmi_vec *const vecs[] = {&p->hint,  &p->weights,   &p->modules, &p->values,  &p->scopes,
+                             &p->calls, &p->ends,      &p->steps,   &p->open,    &p->keys,
+                             &p->args,  &p->arg_value, &p->floats,  &p->more_in, &p->more_out};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) lmi_map_free(maps[i]);
     for (size_t i = 0; i < sizeof vecs / sizeof *vecs; i++) lmi_vec_free(vecs[i]);
-    lmi_buf_free(&p->name);
     lmi_buf_free(&p->path);
     lmi_json_free(&p->j);
     free(p->text);

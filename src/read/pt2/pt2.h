@@ -74,11 +74,16 @@ typedef struct lmi_pt2_end {
     int32_t value, next;
 } lmi_pt2_end;
 
-/* One node, in the order in which they run. */
+/* A node, as it was read. Steps are in the order in which they run. */
 typedef struct lmi_pt2_step {
     uint32_t node; /* its position in the JSON */
     int32_t scope, call;
     bool backward;
+    const char *op;     /* "aten::conv2d"; NULL: it computes with sizes */
+    int32_t graphs;     /* among its arguments */
+    size_t first;       /* of `args`: its n_in other arguments, and behind them its n_out results */
+    size_t first_float; /* of `floats`: those of its arguments */
+    int32_t n_in, n_out, n_floats;
 } lmi_pt2_step;
 
 typedef struct lmi_pt2 {
@@ -112,15 +117,14 @@ typedef struct lmi_pt2 {
     lmi_map known_ends;          /* of ends, by call and value */
     lmi_vec open;                /* int32_t: calls that have not ended, each in the one before */
     lmi_vec keys;                /* const char *: their keys */
-    const char *op;              /* of the node that is read: "aten::conv2d"; NULL: it computes with sizes */
-    int32_t graphs;              /* among its arguments */
-    lmi_vec in, out;             /* lam_op_arg: its other arguments, and its results */
-    lmi_vec more_in, more_out;   /* lam_op_arg: of an operator inside it */
-    lmi_vec floats;              /* double: the list of them among the arguments */
+    lmi_pt2_step now;            /* the node that is read, or was taken up again */
+    lmi_vec args;                /* lam_op_arg: arguments and results of all steps */
+    lmi_vec arg_value;           /* int32_t: of each the tensor that it is; -1: none */
+    lmi_vec floats;              /* double: the lists of them among the arguments */
+    lmi_vec more_in, more_out;   /* lam_op_arg: of an operator inside one */
     lmi_map schemas;             /* of hashes of operators' names: their lines in schema.def */
     int64_t fresh;               /* tensors that operators inside others made */
-    lmi_vec in_value, out_value; /* int32_t: of each entry its value; -1: none */
-    lmi_buf name, path;          /* of the operator; of what an error names */
+    lmi_buf path;                /* of what an error names */
     uint32_t stack;              /* in the JSON: the modules around the last node that names them; or 0 */
     bool hides;                  /* graphs that values decide on may run in modules without a call */
     int32_t decided;             /* operators of which sizes decide what they run */
@@ -141,6 +145,14 @@ static inline lmi_pt2_value *lmi_pt2_value_at(const lmi_pt2 *p, int32_t i) {
 }
 static inline lmi_pt2_call *lmi_pt2_call_at(const lmi_pt2 *p, int32_t i) {
     return lmi_vec_at(&p->calls, (size_t)i);
+}
+
+/* Argument i of a step, or behind them result i - n_in; and the tensor that it is, -1: none. */
+static inline lam_op_arg *lmi_pt2_arg(const lmi_pt2 *p, const lmi_pt2_step *s, int32_t i) {
+    return lmi_vec_at(&p->args, s->first + (size_t)i);
+}
+static inline int32_t lmi_pt2_arg_value(const lmi_pt2 *p, const lmi_pt2_step *s, int32_t i) {
+    return ((const int32_t *)p->arg_value.data)[s->first + (size_t)i];
 }
 
 /* Finds the program and reads its JSON. */
@@ -174,9 +186,11 @@ lam_status lmi_pt2_tensor(lmi_pt2 *p, uint32_t at, lmi_pt2_value *out);
 lam_status lmi_pt2_scope_of(lmi_pt2 *p, uint32_t graph, int32_t *out);
 /* The tensor of this name; -1: there is none. */
 int32_t lmi_pt2_named(const lmi_pt2 *p, int32_t scope, const char *name);
-/* Reads a node's operator into p->op, and its arguments and results into p->in and p->out. Graphs among the
- * arguments are only counted, in p->graphs. */
+/* Reads a node into p->now, with the arguments that the file leaves out. Graphs among its arguments are only
+ * counted. */
 lam_status lmi_pt2_node(lmi_pt2 *p, uint32_t node, int32_t scope);
+/* Forgets the arguments of the node that was read last. */
+void lmi_pt2_drop(lmi_pt2 *p);
 
 lam_status lmi_pt2_walk(lmi_pt2 *p);
 
@@ -191,8 +205,8 @@ lam_status lmi_pt2_build(lmi_pt2 *p, lam_model **out);
 
 /* The position of an argument of this name in the operator's schema; -1: not known. */
 lam_status lmi_pt2_position(lmi_pt2 *p, const char *op, const char *argument, int32_t *out);
-/* Adds the values of arguments that the file leaves out, as far as a rule reads them. */
-lam_status lmi_pt2_defaults(lmi_pt2 *p, const char *op);
+/* Adds the values of arguments that the file leaves out to those of p->now, as far as a rule reads them. */
+lam_status lmi_pt2_defaults(lmi_pt2 *p);
 /* Pushes the operators that `op`, the operator with this index in the model, calls. */
 lam_status lmi_pt2_inner(lmi_pt2 *p, const lam_op_info *op, int32_t index);
 /* Pushes what a module's operator tells of its attributes. */

@@ -58,8 +58,8 @@ lam_status lmi_pt2_position(lmi_pt2 *p, const char *op, const char *argument, in
 }
 
 static bool is_told(const lmi_pt2 *p, int32_t position) {
-    for (size_t i = 0; i < p->in.n; i++)
-        if (((const lam_op_arg *)p->in.data)[i].position == position) return true;
+    for (int32_t i = 0; i < p->now.n_in; i++)
+        if (lmi_pt2_arg(p, &p->now, i)->position == position) return true;
     return false;
 }
 
@@ -80,14 +80,15 @@ static lam_status add_default(lmi_pt2 *p, int32_t position, const char *value, s
         a.value = (lam_value){.type = LAM_TEXT, .text = lmi_strndup(&p->arena, value + 1, n - 2)};
         if (!a.value.text) return lmi_nomem(p->e);
     }
-    LAM_TRY(lmi_vec_put(&p->in, &a, p->e));
-    return lmi_vec_put(&p->in_value, &none, p->e);
+    p->now.n_in++;
+    LAM_TRY(lmi_vec_put(&p->args, &a, p->e));
+    return lmi_vec_put(&p->arg_value, &none, p->e);
 }
 
-lam_status lmi_pt2_defaults(lmi_pt2 *p, const char *op) {
+lam_status lmi_pt2_defaults(lmi_pt2 *p) {
     const char *at, *value;
     size_t n, value_n;
-    LAM_TRY(arguments_of(p, op, &at));
+    LAM_TRY(arguments_of(p, p->now.op, &at));
     for (int32_t i = 0; at && *at; i++, at = value + value_n) {
         at = next_argument(at, &n, &value, &value_n);
         if (value_n && !is_told(p, i)) LAM_TRY(add_default(p, i, value, value_n));

@@ -471,14 +471,13 @@ lam_status lmi_pt2_symbols(lmi_pt2 *p) {
 
 lam_status lmi_pt2_size(lmi_pt2 *p, uint32_t at, int64_t *out) {
     const lmi_json *j = &p->j;
-    const uint32_t expression = lmi_json_get(j, at, "as_expr");
     *out = -1;
     if (lmi_json_as_int(j, at, out)) return LAM_OK;
     if (lmi_json_is(j, at) != LMI_JSON_OBJECT) return lmi_pt2_bad(p, at, "a size should be here");
-    if (!expression || lmi_json_is(j, expression) != LMI_JSON_OBJECT) {
-        if (lmi_json_as_int(j, lmi_json_get(j, at, "as_int"), out)) return LAM_OK;
+    if (lmi_json_as_int(j, lmi_json_get(j, at, "as_int"), out)) return LAM_OK;
+    const uint32_t expression = lmi_json_get(j, at, "as_expr");
+    if (lmi_json_is(j, expression) != LMI_JSON_OBJECT)
         return lmi_pt2_bad(p, at, "a size that is no whole number");
-    }
     const char *text = lmi_json_as_text(j, lmi_json_get(j, expression, "expr_str"));
     const bool given = p->other || (p->o && p->o->n_sizes > 0);
     if (!given && lmi_json_as_int(j, lmi_json_find(j, expression, "hint.as_int"), out)) return LAM_OK;

@@ -56,8 +56,7 @@ lam_status lmi_pt2_tensor(lmi_pt2 *p, uint32_t at, lmi_pt2_value *out) {
     if (lmi_json_size(j, sizes) > MOST_AXES) return lmi_pt2_bad(p, sizes, "a tensor of more than 32 axes");
     LMI_JSON_EACH(j, sizes, i) {
         LAM_TRY(lmi_pt2_size(p, i, &all[n]));
-        if (lmi_json_get(j, i, "as_int") && all[n] < 0 &&
-            lmi_json_is(j, lmi_json_get(j, i, "as_int")) == LMI_JSON_NUMBER)
+        if (all[n] < 0 && lmi_json_is(j, lmi_json_get(j, i, "as_int")) == LMI_JSON_NUMBER)
             return lmi_pt2_bad(p, i, "a size below 0");
         known = known && all[n] >= 0;
         n++;
@@ -114,7 +113,6 @@ static lam_status read_operator(lmi_pt2 *p, uint32_t node) {
     static const char head[] = "torch.ops.";
     const uint32_t target = lmi_json_get(&p->j, node, "target");
     const char *text = lmi_json_as_text(&p->j, target);
-    p->op = NULL;
     if (!text) return lmi_pt2_bad(p, node, "a node without a target");
     if (strncmp(text, head, sizeof head - 1) != 0) return LAM_OK;
     text += sizeof head - 1;
@@ -122,31 +120,30 @@ static lam_status read_operator(lmi_pt2 *p, uint32_t node) {
     const size_t n = strcspn(text + at, ".");
     if (room == 0 || n == 0) return lmi_pt2_bad(p, target, "a target that names no operator");
     if (strncmp(text + at, "sym_", 4) == 0) return LAM_OK;
-    lmi_buf_clear(&p->name);
-    lmi_putn(&p->name, text, room);
-    lmi_put(&p->name, "::");
-    lmi_putn(&p->name, text + at, n);
-    LAM_TRY(lmi_buf_status(&p->name, p->e));
-    p->op = p->name.s;
+    char *op = lmi_alloc(&p->arena, room + 2 + n + 1, 1);
+    if (!op) return lmi_nomem(p->e);
+    memcpy(op, text, room);
+    memcpy(op + room, "::", 2);
+    memcpy(op + room + 2, text + at, n);
+    p->now.op = op;
     return LAM_OK;
 }
 
 /* -- arguments ------------------------------------------------------------------------------------------- */
 
-/* The list that an entry is put into, and where. */
+/* Where an entry is put. */
 typedef struct target {
-    lmi_vec *args, *values;
     int32_t scope, position;
 } target;
 
-static lam_status put(lmi_pt2 *p, const target *t, const lam_op_arg *a, int32_t value) {
-    LAM_TRY(lmi_vec_put(t->args, a, p->e));
-    return lmi_vec_put(t->values, &value, p->e);
+static lam_status put(lmi_pt2 *p, const lam_op_arg *a, int32_t value) {
+    LAM_TRY(lmi_vec_put(&p->args, a, p->e));
+    return lmi_vec_put(&p->arg_value, &value, p->e);
 }
 
 static lam_status put_value(lmi_pt2 *p, const target *t, lam_value v) {
     const lam_op_arg a = {.position = t->position, .dtype = -1, .device = -1, .ndim = -1, .value = v};
-    return put(p, t, &a, -1);
+    return put(p, &a, -1);
 }
 
 static lam_status put_tensor(lmi_pt2 *p, const target *t, uint32_t at) {
@@ -163,7 +160,7 @@ static lam_status put_tensor(lmi_pt2 *p, const target *t, uint32_t at) {
                           .sizes = v->sizes,
                           .storage = v->storage,
                           .object = v->object};
-    return put(p, t, &a, index);
+    return put(p, &a, index);
 }
 
 static lam_status put_tensors(lmi_pt2 *p, const target *t, uint32_t list) {
@@ -254,7 +251,7 @@ static lam_status put_argument(lmi_pt2 *p, const target *t, uint32_t argument) {
     if (strcmp(kind, "as_bools") == 0) return put_ints(p, t, at, true);
     if (strcmp(kind, "as_floats") == 0) return keep_floats(p, at);
     if (strcmp(kind, "as_graph") != 0) return put_scalar(p, t, kind, at);
-    p->graphs += lmi_json_is(&p->j, lmi_json_get(&p->j, at, "graph")) == LMI_JSON_OBJECT;
+    p->now.graphs += lmi_json_is(&p->j, lmi_json_get(&p->j, at, "graph")) == LMI_JSON_OBJECT;
     return LAM_OK;
 }
 
@@ -263,14 +260,14 @@ static lam_status position_of(lmi_pt2 *p, uint32_t input, int32_t index, int32_t
     const char *name = lmi_json_as_text(&p->j, lmi_json_get(&p->j, input, "name"));
     int64_t kind = 1;
     *out = -1;
-    if (p->op && name) LAM_TRY(lmi_pt2_position(p, p->op, name, out));
+    if (p->now.op && name) LAM_TRY(lmi_pt2_position(p, p->now.op, name, out));
     lmi_json_as_int(&p->j, lmi_json_get(&p->j, input, "kind"), &kind);
     if (*out < 0) *out = kind == 2 ? AFTER_ALL + index : index;
     return LAM_OK;
 }
 
 static lam_status read_inputs(lmi_pt2 *p, uint32_t node, int32_t scope) {
-    target t = {&p->in, &p->in_value, scope, 0};
+    target t = {scope, 0};
     int32_t index = 0;
     LMI_JSON_EACH(&p->j, lmi_json_get(&p->j, node, "inputs"), i) {
         LAM_TRY(position_of(p, i, index++, &t.position));
@@ -280,7 +277,7 @@ static lam_status read_inputs(lmi_pt2 *p, uint32_t node, int32_t scope) {
 }
 
 static lam_status read_outputs(lmi_pt2 *p, uint32_t node, int32_t scope) {
-    target t = {&p->out, &p->out_value, scope, 0};
+    target t = {scope, 0};
     LMI_JSON_EACH(&p->j, lmi_json_get(&p->j, node, "outputs"), i) {
         const char *kind;
         const uint32_t at = lmi_pt2_union(p, i, &kind);
@@ -295,8 +292,8 @@ static lam_status read_outputs(lmi_pt2 *p, uint32_t node, int32_t scope) {
 /* -- views and operators in place ------------------------------------------------------------------------ */
 
 static const lam_op_arg *first_tensor(const lmi_pt2 *p) {
-    for (size_t i = 0; i < p->in.n; i++) {
-        const lam_op_arg *a = lmi_vec_at(&p->in, i);
+    for (int32_t i = 0; i < p->now.n_in; i++) {
+        const lam_op_arg *a = lmi_pt2_arg(p, &p->now, i);
         if (a->is_tensor) return a;
     }
     return NULL;
@@ -305,29 +302,40 @@ static const lam_op_arg *first_tensor(const lmi_pt2 *p) {
 /* A result of a view has the memory of its first argument, one in place is it. */
 static void share(lmi_pt2 *p) {
     const lam_op_arg *from = first_tensor(p);
-    const char *op = p->op;
+    const char *op = p->now.op;
     const size_t n = strlen(op);
     const bool in_place = op[n - 1] == '_' && op[n - 2] != '_';
     const int32_t word = lam_word_op(op);
     const char *kind = lam_word_op_kind(word);
     const bool view = kind && strcmp(kind, "free") == 0 && !strstr(op, "empty");
     if (!from || !(view || in_place)) return;
-    for (size_t i = 0; i < p->out.n; i++) {
-        lam_op_arg *a = lmi_vec_at(&p->out, i);
-        lmi_pt2_value *v = lmi_pt2_value_at(p, ((const int32_t *)p->out_value.data)[i]);
+    for (int32_t i = 0; i < p->now.n_out; i++) {
+        lam_op_arg *a = lmi_pt2_arg(p, &p->now, p->now.n_in + i);
+        lmi_pt2_value *v = lmi_pt2_value_at(p, lmi_pt2_arg_value(p, &p->now, p->now.n_in + i));
         if (a->dtype != from->dtype || a->device != from->device) continue;
         v->storage = a->storage = from->storage;
         if (in_place && i == 0) v->object = a->object = from->object;
     }
 }
 
+static int32_t since(const lmi_vec *v, size_t first) { return (int32_t)(v->n - first); }
+
 lam_status lmi_pt2_node(lmi_pt2 *p, uint32_t node, int32_t scope) {
-    lmi_vec *const all[] = {&p->in, &p->out, &p->in_value, &p->out_value, &p->floats};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) lmi_vec_clear(all[i]);
-    p->graphs = 0;
+    lmi_pt2_step *s = &p->now;
+    *s = (lmi_pt2_step){
+        .node = node, .scope = scope, .call = -1, .first = p->args.n, .first_float = p->floats.n};
     LAM_TRY(read_operator(p, node));
     LAM_TRY(read_inputs(p, node, scope));
+    s->n_in = since(&p->args, s->first);
+    s->n_floats = since(&p->floats, s->first_float);
+    if (s->op) LAM_TRY(lmi_pt2_defaults(p));
     LAM_TRY(read_outputs(p, node, scope));
-    if (p->op) share(p);
+    s->n_out = since(&p->args, s->first) - s->n_in;
+    if (s->op) share(p);
     return LAM_OK;
+}
+
+void lmi_pt2_drop(lmi_pt2 *p) {
+    p->args.n = p->arg_value.n = p->now.first;
+    p->floats.n = p->now.first_float;
 }

@@ -27,11 +27,12 @@ typedef struct entry {
     piece key, path, type;
 } entry;
 
-/* The next part up to a separator that is in no brackets. */
-static piece next_part(const char **at, const char *end, char separator) {
-    const char *from = *at, *to = from;
-    for (int depth = 0; to < end && (depth > 0 || *to != separator); to++)
+/* The next part up to a separator that is in no brackets. `brackets` false: the text has none. */
+static piece next_part(const char **at, const char *end, char separator, bool brackets) {
+    const char *from = *at, *to = brackets ? from : memchr(from, separator, (size_t)(end - from));
+    for (int depth = 0; brackets && to < end && (depth > 0 || *to != separator); to++)
         depth += (*to == '[' || *to == '(') - (depth > 0 && (*to == ']' || *to == ')'));
+    if (!to) to = end;
     *at = to < end ? to + 1 : end;
     return (piece){from, (size_t)(to - from)};
 }
@@ -80,14 +81,15 @@ static piece plain_type(piece type) {
 /* The entries of a node's stack, the root's first. */
 static lam_status read_stack(lmi_pt2 *p, uint32_t at, lmi_vec *out) {
     const char *text = lmi_json_as_text(&p->j, at), *end = text + p->j.v[at].n;
+    const bool brackets = strpbrk(text, "[(") != NULL; /* until PyTorch 2.7 */
     lmi_vec_clear(out);
     while (text < end) {
-        const piece one = next_part(&text, end, ';');
+        const piece one = next_part(&text, end, ';', brackets);
         const char *from = one.at, *to = one.at + one.n;
         entry x;
-        x.key = next_part(&from, to, ',');
+        x.key = next_part(&from, to, ',', brackets);
         if (from >= to) return lmi_pt2_bad(p, at, "a stack of modules without the path of one");
-        x.path = next_part(&from, to, ',');
+        x.path = next_part(&from, to, ',', brackets);
         x.type = plain_type((piece){from, (size_t)(to - from)});
         if (out->n >= DEEPEST_STACK) return lmi_pt2_bad(p, at, "more than 256 modules in each other");
         LAM_TRY(lmi_vec_put(out, &x, p->e));
@@ -231,10 +233,9 @@ static lam_status end_unread(lmi_pt2 *p) {
     for (int32_t k = 0; k < steps; k++) {
         const lmi_pt2_step *s = lmi_vec_at(&p->steps, (size_t)k);
         if (by.start[k] == by.start[k + 1]) continue;
-        LAM_TRY(lmi_pt2_node(p, s->node, s->scope));
         for (int32_t i = by.start[k]; i < by.start[k + 1]; i++)
-            for (size_t out = 0; out < p->out.n; out++)
-                LAM_TRY(add_end(p, by.order[i], ((const int32_t *)p->out_value.data)[out], true));
+            for (int32_t out = 0; out < s->n_out; out++)
+                LAM_TRY(add_end(p, by.order[i], lmi_pt2_arg_value(p, s, s->n_in + out), true));
     }
     return LAM_OK;
 }
@@ -244,26 +245,27 @@ static lam_status end_unread(lmi_pt2 *p) {
 static lam_status walk(lmi_pt2 *p, int32_t scope, int32_t depth);
 
 /* In training the layers that are told apart by it say so; a model is in one mode as a whole. */
-static void note_mode(lmi_pt2 *p, const char *op) {
+static void note_mode(lmi_pt2 *p) {
+    const char *op = p->now.op;
     const bool norm = strstr(op, "batch_norm") != NULL, drop = strncmp(op, "aten::dropout", 13) == 0;
-    for (size_t i = 0; (norm || drop) && i < p->in.n; i++) {
-        const lam_op_arg *a = lmi_vec_at(&p->in, i);
+    for (int32_t i = 0; (norm || drop) && i < p->now.n_in; i++) {
+        const lam_op_arg *a = lmi_pt2_arg(p, &p->now, i);
         p->training = p->training || (a->position == (norm ? 5 : 2) && !a->is_tensor &&
                                       a->value.type == LAM_BOOL && a->value.i);
     }
 }
 
-/* Notes who made the results of a node, and which call reads its arguments. */
-static lam_status note(lmi_pt2 *p, uint32_t node, int32_t scope) {
-    const int32_t call = top(p), step = (int32_t)p->steps.n;
-    const lmi_pt2_step s = {.node = node, .scope = scope, .call = call};
-    LAM_TRY(lmi_vec_put(&p->steps, &s, p->e));
-    for (size_t i = 0; i < p->in.n; i++) {
-        const int32_t v = ((const int32_t *)p->in_value.data)[i];
+/* Adds the node as a step, and notes who made its results, and which call reads its arguments. */
+static lam_status note(lmi_pt2 *p) {
+    lmi_pt2_step *s = &p->now;
+    const int32_t call = s->call = top(p), step = (int32_t)p->steps.n;
+    LAM_TRY(lmi_vec_put(&p->steps, s, p->e));
+    for (int32_t i = 0; i < s->n_in; i++) {
+        const int32_t v = lmi_pt2_arg_value(p, s, i);
         if (v >= 0) LAM_TRY(use(p, v, call));
     }
-    for (size_t i = 0; i < p->out.n; i++) {
-        lmi_pt2_value *v = lmi_pt2_value_at(p, ((const int32_t *)p->out_value.data)[i]);
+    for (int32_t i = 0; i < s->n_out; i++) {
+        lmi_pt2_value *v = lmi_pt2_value_at(p, lmi_pt2_arg_value(p, s, s->n_in + i));
         v->call = call;
         v->step = step;
     }
@@ -336,10 +338,11 @@ static lam_status walk_inner(lmi_pt2 *p, uint32_t graph, int32_t depth) {
     lmi_vec_init(&operands, sizeof(int32_t));
     lmi_vec_init(&results, sizeof(int32_t));
     lam_status s = LAM_OK;
-    for (size_t i = 0; s == LAM_OK && i < p->in_value.n; i++)
-        s = lmi_vec_put(&operands, lmi_vec_at(&p->in_value, i), p->e);
-    for (size_t i = 0; s == LAM_OK && i < p->out_value.n; i++)
-        s = lmi_vec_put(&results, lmi_vec_at(&p->out_value, i), p->e);
+    for (int32_t i = 0; s == LAM_OK && i < p->now.n_in + p->now.n_out; i++) {
+        const int32_t v = lmi_pt2_arg_value(p, &p->now, i);
+        s = lmi_vec_put(i < p->now.n_in ? &operands : &results, &v, p->e);
+    }
+    lmi_pt2_drop(p);
     if (s == LAM_OK) s = lmi_pt2_scope_of(p, graph, &scope);
     if (s == LAM_OK) s = pass_in(p, scope, &operands);
     if (s == LAM_OK) s = walk(p, scope, depth + 1);
@@ -351,9 +354,9 @@ static lam_status walk_inner(lmi_pt2 *p, uint32_t graph, int32_t depth) {
 
 /* The graph that a node runs once, and nothing else; 0: there is none, or it is not known which. */
 static uint32_t graph_that_runs(lmi_pt2 *p, uint32_t node, int32_t scope) {
-    if (!p->graphs || !p->op) return 0;
-    if (runs_once(p->op)) return graph_of(p, node, 0);
-    if (strcmp(p->op, "higher_order::cond") != 0) return 0;
+    if (!p->now.graphs || !p->now.op) return 0;
+    if (runs_once(p->now.op)) return graph_of(p, node, 0);
+    if (strcmp(p->now.op, "higher_order::cond") != 0) return 0;
     const uint32_t inputs = lmi_json_get(&p->j, node, "inputs");
     LMI_JSON_EACH(&p->j, inputs, i) {
         const int truth = lmi_pt2_truth(p, scope, lmi_json_get(&p->j, i, "arg"));
@@ -372,11 +375,14 @@ static lam_status walk_node(lmi_pt2 *p, uint32_t node, int32_t scope, int32_t de
     }
     LAM_TRY(lmi_pt2_node(p, node, scope));
     const uint32_t graph = graph_that_runs(p, node, scope);
-    p->hides = p->hides || (p->graphs && (!graph || p->decided));
+    p->hides = p->hides || (p->now.graphs && (!graph || p->decided));
     if (graph) return walk_inner(p, graph, depth);
-    if (!p->op) return LAM_OK;
-    note_mode(p, p->op);
-    return note(p, node, scope);
+    if (p->now.op) {
+        note_mode(p);
+        return note(p);
+    }
+    lmi_pt2_drop(p);
+    return LAM_OK;
 }
 
 static lam_status walk(lmi_pt2 *p, int32_t scope, int32_t depth) {
@@ -423,11 +429,10 @@ static lam_status find_backward(lmi_pt2 *p, uint32_t specs) {
     for (size_t i = p->steps.n; i-- > 0;) {
         lmi_pt2_step *s = lmi_vec_at(&p->steps, i);
         bool any = false;
-        LAM_TRY(lmi_pt2_node(p, s->node, s->scope));
-        for (size_t k = 0; k < p->out_value.n; k++) any = any || needed[((int32_t *)p->out_value.data)[k]];
+        for (int32_t k = 0; k < s->n_out; k++) any = any || needed[lmi_pt2_arg_value(p, s, s->n_in + k)];
         s->backward = !any;
-        for (size_t k = 0; any && k < p->in_value.n; k++) {
-            const int32_t v = ((int32_t *)p->in_value.data)[k];
+        for (int32_t k = 0; any && k < s->n_in; k++) {
+            const int32_t v = lmi_pt2_arg_value(p, s, k);
             if (v >= 0) needed[v] = true;
         }
     }
