@@ -83,9 +83,11 @@ static size_t columns_of(uint32_t code) {
 }
 
 size_t lmi_width_of(const char *s, size_t bytes) {
-    size_t columns = 0;
+    size_t ascii = 0; /* the characters before the first other one */
+    while (ascii < bytes && (signed char)s[ascii] > 0) ascii++;
+    size_t columns = ascii;
     uint32_t code;
-    for (size_t n, at = 0; at < bytes && (n = lmi_utf8(s + at, &code)) != 0; at += n)
+    for (size_t n, at = ascii; at < bytes && (n = lmi_utf8(s + at, &code)) != 0; at += n)
         columns += columns_of(code);
     return columns;
 }

@@ -157,8 +157,12 @@ static lam_status check_overlaps(lmi_zip *z, uint64_t directory, lam_error *e) {
     const lmi_zip_entry **order = malloc(((size_t)z->n + 1) * sizeof *order);
     lam_status status = order ? LAM_OK : lmi_nomem(e);
     if (!order) return status;
-    for (int32_t i = 0; i < z->n; i++) order[i] = &z->entry[i];
-    qsort(order, (size_t)z->n, sizeof *order, by_position);
+    bool sorted = true; /* as most writers do it */
+    for (int32_t i = 0; i < z->n; i++) {
+        order[i] = &z->entry[i];
+        sorted = sorted && (i == 0 || order[i - 1]->at <= order[i]->at);
+    }
+    if (!sorted) qsort(order, (size_t)z->n, sizeof *order, by_position);
     for (int32_t i = 0; status == LAM_OK && i < z->n; i++) {
         uint64_t end = i + 1 < z->n ? order[i + 1]->at : directory, at = order[i]->at;
         uint64_t least = HEADER + strlen(order[i]->name);

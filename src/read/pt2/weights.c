@@ -78,7 +78,9 @@ static lam_status read_signature(lmi_pt2 *p) {
 static lam_status note_store(lmi_pt2 *p, lmi_pt2_weight *w, const char *folder, const char *file) {
     lmi_buf key;
     lmi_buf_init(&key);
-    lmi_putf(&key, "%s/%s", folder, file);
+    lmi_put(&key, folder);
+    lmi_putc(&key, '/');
+    lmi_put(&key, file);
     const char *kept = lmi_buf_keep(&key, &p->arena);
     if (!kept) return lmi_nomem(p->e);
     const int64_t first = lmi_map_get(&p->by_store, kept);
