@@ -554,14 +554,14 @@ def test_a_file_of_which_nothing_runs_is_refused(tmp_path, capfd):
 
 
 def test_an_operator_without_a_rule_leaves_the_difference_unknown():
-    library = torch.library.Library("lamina_tokens_test", "DEF")
+    library = torch.library.Library("lamina_test_tokens", "DEF")
     library.define("odd(Tensor x) -> Tensor")
     library.impl("odd", lambda x: x.clone(), "CompositeExplicitAutograd")
 
     class Odd(Talker):
         def forward(self, ids: Any, cache: Any = None) -> Any:
             out = super().forward(ids, cache)
-            return torch.ops.lamina_tokens_test.odd(out["logits"])
+            return torch.ops.lamina_test_tokens.odd(out["logits"])
 
     c = lamina.compare(Odd(), tokens=True, prompt=LENGTH)
     assert c["counted"].flops.state == "at least"

@@ -357,7 +357,7 @@ def test_steps_that_differ_in_their_calls_are_unknown(file):
 
 
 def test_an_operator_without_a_rule_makes_a_lower_bound(file):
-    @torch.library.custom_op("lamina_used::unknown", mutates_args=())
+    @torch.library.custom_op("lamina_test_used::unknown", mutates_args=())
     def unknown(x: torch.Tensor) -> torch.Tensor:
         return x.clone()
 
@@ -374,7 +374,7 @@ def test_an_operator_without_a_rule_makes_a_lower_bound(file):
     told = record(file, model := Custom(), train(model))[0]["utilization"]
     assert told["flops"] == 2 * (FORWARD + BACKWARD)
     assert told["at_least"] is True
-    assert "lamina_used::unknown" in told["why"]
+    assert "lamina_test_used::unknown" in told["why"]
     out = " ".join(shown(file).split())  # lines break where their times have them
     assert "MFU >= " in out
     assert ">= 5.38 kFLOP a step" in out
