@@ -29,7 +29,7 @@ PyObject *lmx_added_in_place(lmx_dry *d, PyObject *args) {
     if (!PyTuple_Check(args) || PyTuple_Size(args) != 2) return NULL;
     PyObject *to = PyTuple_GetItem(args, 0), *what = PyTuple_GetItem(args, 1);
     const char *caller = lmx_observer_caller(((lmx_capture *)d->capture)->watched.observer);
-    if (!caller || !PyObject_TypeCheck(to, d->fake) || !PyObject_TypeCheck(what, d->fake)) return NULL;
+    if (!caller || !lmx_dry_is(d, to) || !lmx_dry_is(d, what)) return NULL;
     if (!lmx_plain_of(d, to, &first) || !lmx_plain_of(d, what, &second)) return NULL;
     if (first.dtype != second.dtype || first.ndim < second.ndim) return NULL;
     if (strcmp(caller, "aten::linear") == 0) return same_memory(d, to);

@@ -106,14 +106,12 @@ static bool push_tensor(reading *r, int32_t position, PyObject *o) {
     a->ndim = p.ndim;
     a->sizes = p.sizes;
     r->strides[r->n - 1] = p.strides;
-    if (Py_TYPE(o) == r->d->fake)
-        r->n_fake++;
-    else
+    if (Py_TYPE(o) == r->d->known)
         r->n_known++;
+    else
+        r->n_fake++;
     return true;
 }
-
-static bool is_fake(const lmx_dry *d, PyObject *o) { return Py_TYPE(o) == d->fake || Py_TYPE(o) == d->known; }
 
 static bool whole(PyObject *o, int64_t *out) {
     if (!PyLong_Check(o)) return false;
@@ -129,7 +127,7 @@ static bool push_list(reading *r, int32_t position, PyObject *list) {
     int64_t *ints = r->ints + r->n_ints;
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *item = is_list ? PyList_GetItem(list, i) : PyTuple_GetItem(list, i);
-        if (is_fake(r->d, item)) {
+        if (lmx_dry_is(r->d, item)) {
             if (r->n_ints != ints - r->ints || !push_tensor(r, position, item)) return false;
         } else if (r->n_ints == MAX_INTS || !whole(item, &r->ints[r->n_ints++])) {
             return false;
@@ -145,7 +143,7 @@ static bool push_list(reading *r, int32_t position, PyObject *list) {
 
 /* False for values that no rule reads: a real tensor, a type, a text. */
 static bool push_one(reading *r, int32_t position, PyObject *o) {
-    if (is_fake(r->d, o)) return push_tensor(r, position, o);
+    if (lmx_dry_is(r->d, o)) return push_tensor(r, position, o);
     if (PyList_Check(o) || PyTuple_Check(o)) return push_list(r, position, o);
     lam_op_arg *a = push(r, position, o);
     if (!a) return false;
@@ -211,7 +209,7 @@ static PyObject *by_rule(lmx_dry *d, int32_t rule, PyObject *args, PyObject *kwa
 }
 
 static PyObject *each_as_subclass(lmx_dry *d, PyObject *type, PyObject *o) {
-    if (is_fake(d, o)) {
+    if (lmx_dry_is(d, o)) {
         Py_INCREF(o);
         return o;
     }
@@ -233,10 +231,10 @@ static PyObject *first_of(PyObject *args) {
 /* torch's own kernel makes the view. It touches no data: it makes another tensor at the address. */
 static PyObject *by_view(lmx_dry *d, PyObject *function, PyObject *args, PyObject *kwargs) {
     PyObject *first = first_of(args);
-    if (!first || !is_fake(d, first)) return NULL;
+    if (!first || !lmx_dry_is(d, first)) return NULL;
     PyObject *guard = lmx_dry_below(d), *made = NULL, *out = NULL;
     if (guard) made = PyObject_Call(function, args, kwargs == Py_None ? NULL : kwargs);
-    if (made) out = each_as_subclass(d, (PyObject *)Py_TYPE(first), made);
+    if (made) out = each_as_subclass(d, (PyObject *)lmx_class_of_views(d, first), made);
     Py_XDECREF(made);
     return lmx_dry_above(d, guard, out);
 }
@@ -294,7 +292,7 @@ static PyObject *answer(lmx_dry *d, PyObject *function, PyObject *args, PyObject
     entry e;
     if (!entry_of(d, function, &e) || !lmx_dry_look_back(d)) return NULL;
     PyObject *first = first_of(args);
-    if (e.writes && first && is_fake(d, first) && !lmx_dry_wrote(d, first)) return NULL;
+    if (e.writes && first && lmx_dry_is(d, first) && !lmx_dry_wrote(d, first)) return NULL;
     bool elsewhere = lmx_dry_elsewhere(d, e.elsewhere);
     PyObject *out = NULL;
     if (!elsewhere && e.adds && lmx_ledger_of(d)) out = lmx_added_in_place(d, args);
@@ -406,8 +404,10 @@ static PyObject *dry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     d->ask = ask;
     d->dtype = -1;
     d->held = PyList_New(0);
+    d->leaves = PyList_New(0);
+    d->as_parameters = PyList_New(0);
     d->repeats = PyDict_New();
-    if (!d->held || !d->repeats || !load(d)) Py_CLEAR(d);
+    if (!d->held || !d->leaves || !d->as_parameters || !d->repeats || !load(d)) Py_CLEAR(d);
     if (d && !st->torch.fake) {
         Py_INCREF(fake);
         st->torch.fake = (PyTypeObject *)fake;
@@ -519,9 +519,9 @@ static PyObject *dry_with(PyObject *self, PyObject *tensor) {
     return lmx_fake_with(d, tensor);
 }
 
-static PyObject *dry_fake_of(PyObject *self, PyObject *tensor) {
-    lmx_dry *d = self_of(self);
-    return lmx_kind_of(d->st, tensor) == LMX_PLAIN ? lmx_fake_of(d, tensor) : (Py_INCREF(tensor), tensor);
+static PyObject *dry_leaves(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return PySequence_List(self_of(self)->leaves);
 }
 
 static int dry_traverse(PyObject *self, visitproc visit, void *arg) {
@@ -539,6 +539,8 @@ static int dry_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(d->below);
     Py_VISIT(d->capture);
     Py_VISIT(d->held);
+    Py_VISIT(d->leaves);
+    Py_VISIT(d->as_parameters);
     Py_VISIT(d->written);
     Py_VISIT(d->seen_last);
     Py_VISIT(d->chain);
@@ -555,6 +557,7 @@ static int dry_clear(PyObject *self) {
     lmi_map_free(&d->asked);
     lmi_map_free(&d->swapped);
     lmi_map_free(&d->wholes);
+    lmi_map_free(&d->parameters);
     lmi_vec_free(&d->entries);
     Py_CLEAR(d->fake);
     Py_CLEAR(d->known);
@@ -568,6 +571,8 @@ static int dry_clear(PyObject *self) {
     Py_CLEAR(d->below);
     Py_CLEAR(d->capture);
     Py_CLEAR(d->held);
+    Py_CLEAR(d->leaves);
+    Py_CLEAR(d->as_parameters);
     Py_CLEAR(d->written);
     Py_CLEAR(d->seen_last);
     Py_CLEAR(d->chain);
@@ -640,9 +645,17 @@ static PyMethodDef dry_methods[] = {
     {"suppose", dry_suppose, METH_O,
      PyDoc_STR("suppose($self, suppose, /)\n--\n\nReplaces an operator's results, if there may be an unknown "
                "one of one element, by `suppose(function, results)`; None: no longer.")},
-    {"fake_of", dry_fake_of, METH_O,
+    {"fake_of", lmx_dry_fake_of, METH_O,
      PyDoc_STR(
          "fake_of($self, tensor, /)\n--\n\nReturns the fake tensor of a real one, the same each time.")},
+    {"as_parameter", lmx_dry_as_parameter, METH_VARARGS,
+     PyDoc_STR("as_parameter($self, fake, type, /)\n--\n\nGives a fake tensor the class of a parameter until "
+               "over() is called, if Python can.")},
+    {"over", lmx_dry_over, METH_NOARGS,
+     PyDoc_STR("over($self, /)\n--\n\nThe run is over: all fake tensors have their own class again.")},
+    {"leaves", dry_leaves, METH_NOARGS,
+     PyDoc_STR("leaves($self, /)\n--\n\nReturns a pair for each leaf that wants a gradient and was replaced: "
+               "the real tensor and the fake one.")},
     {"follow", dry_follow, METH_VARARGS,
      PyDoc_STR("follow($self, threads, lone, taken, /)\n--\n\nNotes when memory would be allocated and freed "
                "if torch uses `threads` threads. `lone(tensor)`: whether only the autograd engine holds it. "

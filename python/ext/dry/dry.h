@@ -46,7 +46,10 @@ typedef struct lmx_dry {
     int32_t n_cuts;      /* the number of these views with fewer elements than their base */
     PyObject *rebuilt;   /* set: numbers of nodes that differ in a real run; NULL: none */
     bool rebuilt_noted;
-    PyObject *held; /* list: owns the objects in the maps */
+    PyObject *held;   /* list: owns the objects in the maps */
+    PyObject *leaves; /* list: a pair of a leaf that wants a gradient and its fake tensor for each */
+    PyObject *as_parameters; /* list: the fake tensors that have the class of a parameter */
+    lmi_map parameters;      /* each of these -> its index in that */
     int32_t op;     /* index of the operator noted last before the answer */
     int64_t turn;   /* of the operator that is answered (ledger.h) */
     lam_cpu cpu;
@@ -102,6 +105,9 @@ PyObject *lmx_dry_more(PyObject *self, PyObject *why);
 /* Methods of the type that make new fake tensors (fakes.c). */
 PyObject *lmx_dry_like(PyObject *self, PyObject *tensor);
 PyObject *lmx_dry_beside(PyObject *self, PyObject *tensor);
+PyObject *lmx_dry_fake_of(PyObject *self, PyObject *tensor);
+PyObject *lmx_dry_as_parameter(PyObject *self, PyObject *args);
+PyObject *lmx_dry_over(PyObject *self, PyObject *unused);
 /* After a view was written to, torch's backward goes through the views of that memory in one operator, but
  * for tensor subclasses in the operators that made them: it makes those views again and drops them. Call
  * these for the target of an in-place operator, for each new view, and for each operator before it is
@@ -127,6 +133,19 @@ PyObject *lmx_fake_view(lmx_dry *d, PyObject *tensor, const lmx_plain *p, int64_
 PyObject *lmx_supposed(lmx_dry *d, PyObject *function, PyObject *out);
 /* The fake tensor for a real one, made once; NULL with an exception. */
 PyObject *lmx_fake_of(lmx_dry *d, PyObject *tensor);
+/* Gives a fake tensor the class of a real parameter, for which a program may ask, while the run lasts. False
+ * with an exception; if Python can't, it keeps its class. */
+bool lmx_as_parameter(lmx_dry *d, PyObject *fake, PyTypeObject *type);
+/* True for a fake tensor of this run, whatever its class. */
+static inline bool lmx_dry_is(const lmx_dry *d, PyObject *o) {
+    return Py_TYPE(o) == d->fake || Py_TYPE(o) == d->known ||
+           (d->parameters.n && PyType_IsSubtype(Py_TYPE(o), d->st->torch.parameter) &&
+            lmx_map_get(&d->parameters, o) >= 0);
+}
+/* The class of the views of a fake tensor. */
+static inline PyTypeObject *lmx_class_of_views(const lmx_dry *d, PyObject *fake) {
+    return Py_TYPE(fake) == d->known ? d->known : d->fake;
+}
 /* True for the address of a fake tensor. */
 bool lmx_dry_address(uint64_t address);
 /* lmx_dry_below begins a section in which modes and classes of tensors are disabled; its result goes to

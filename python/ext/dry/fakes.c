@@ -222,7 +222,7 @@ PyObject *lmx_fake_view(lmx_dry *d, PyObject *tensor, const lmx_plain *p, int64_
     if (d->st->torch.shim.again(handle, p->ndim, p->sizes, p->strides, offset, &made))
         return lmx_fail(d->st, LAM_UNSUPPORTED, NULL, "torch made no view of %d axes", (int)p->ndim);
     PyObject *plain = tensor_of(d, made);
-    PyObject *view = plain ? as_subclass(d, Py_TYPE(tensor), plain, false) : NULL;
+    PyObject *view = plain ? as_subclass(d, lmx_class_of_views(d, tensor), plain, false) : NULL;
     Py_XDECREF(plain);
     return view;
 }
@@ -268,23 +268,47 @@ static PyObject *type_of_gradients(lmx_dry *d, PyObject *leaf) {
     return type;
 }
 
-/* Gives the fake tensor of a leaf what happens to its gradient: its hooks, in the same dict, so that one can
- * remove itself, and its type. A tensor that is the result of a graph passes its gradient on to nothing in a
- * run. */
-static bool share_gradient(lmx_dry *d, PyObject *from, PyObject *to) {
-    PyObject *hooks = PyObject_GetAttr(from, d->st->n__backward_hooks);
-    PyObject *is_leaf = hooks ? PyObject_GetAttrString(from, "is_leaf") : NULL;
-    const bool leaf = is_leaf == Py_True;
-    bool ok = is_leaf != NULL;
-    if (leaf && PyDict_Check(hooks) && PyDict_Size(hooks) > 0)
-        ok = PyObject_SetAttr(to, d->st->n__backward_hooks, hooks) == 0;
-    PyObject *type = ok && leaf ? type_of_gradients(d, from) : NULL;
-    if (type) ok = PyObject_SetAttr(to, d->st->n_grad_dtype, type) == 0;
-    if (ok) ok = lmx_forgive();
+/* Gives the fake tensor the real one's hooks of this kind, in the same dict, so that one can remove itself.
+ */
+static bool share_hooks(PyObject *from, PyObject *to, PyObject *name) {
+    PyObject *hooks = PyObject_GetAttr(from, name);
+    bool ok = hooks != NULL;
+    if (ok && PyDict_Check(hooks) && PyDict_Size(hooks) > 0) ok = PyObject_SetAttr(to, name, hooks) == 0;
     Py_XDECREF(hooks);
-    Py_XDECREF(is_leaf);
+    return ok;
+}
+
+/* Gives the fake tensor of a leaf what the real one does with its gradient: its hooks, and its type. */
+static bool share_hooks_of_leaf(lmx_dry *d, PyObject *from, PyObject *to) {
+    PyObject *pair = PyTuple_Pack(2, from, to), *type = NULL;
+    bool ok = pair && PyList_Append(d->leaves, pair) == 0 &&
+              share_hooks(from, to, d->st->n__backward_hooks) &&
+              share_hooks(from, to, d->st->n__post_accumulate_grad_hooks);
+    if (ok) type = type_of_gradients(d, from);
+    if (type) ok = PyObject_SetAttr(to, d->st->n_grad_dtype, type) == 0;
+    Py_XDECREF(pair);
     Py_XDECREF(type);
     return ok;
+}
+
+/* Gives it a fake of the gradient that the leaf has, which a forward may read. */
+static bool share_gradient(lmx_dry *d, PyObject *from, PyObject *to) {
+    if (lmx_has_no_grad(d->st, from)) return true;
+    PyObject *grad = PyObject_GetAttr(from, d->st->n_grad), *fake = NULL;
+    if (grad && grad != Py_None) fake = lmx_dry_fake_of((PyObject *)d, grad);
+    const bool ok = grad && (grad == Py_None || (fake && lmx_give_gradient(d->st, to, fake)));
+    Py_XDECREF(fake);
+    Py_XDECREF(grad);
+    return ok;
+}
+
+/* A tensor that is the result of a graph passes its gradient on to nothing in a run. */
+static bool share_autograd(lmx_dry *d, PyObject *from, PyObject *to, bool wanted) {
+    PyObject *is_leaf = PyObject_GetAttrString(from, "is_leaf");
+    bool ok = is_leaf != NULL;
+    if (is_leaf == Py_True) ok = (!wanted || share_hooks_of_leaf(d, from, to)) && share_gradient(d, from, to);
+    Py_XDECREF(is_leaf);
+    return ok || lmx_forgive();
 }
 
 static PyObject *tuple_of(const int64_t *numbers, int32_t n) {
@@ -373,7 +397,8 @@ static PyObject *shared_fake(lmx_dry *d, PyObject *tensor, const lmx_plain *p, c
     lmx_plain laid;
     if (seen >= 0) {
         PyObject *all = PyList_GetItem(d->held, seen);
-        const bool alike = Py_TYPE(all) == type && lmx_plain_of(d, all, &laid) && laid.dtype == p->dtype;
+        const bool alike =
+            lmx_class_of_views(d, all) == type && lmx_plain_of(d, all, &laid) && laid.dtype == p->dtype;
         return alike ? part_of(d, type, all, p, w->offset, grad) : NULL;
     }
     if (!w->key || !w->is_part || (known && w->n > KNOWN_VALUES)) return NULL;
@@ -430,8 +455,45 @@ static PyObject *new_fake_of(lmx_dry *d, PyObject *tensor) {
     if (!fake && !PyErr_Occurred()) fake = own_fake(d, tensor, &p, &w, known, grad && !known);
     d->given = false;
     if (fake && !copy_attributes(d, tensor, fake, is_parameter)) Py_CLEAR(fake);
-    if (fake && grad && !known && !share_gradient(d, tensor, fake)) Py_CLEAR(fake);
+    if (fake && !known && !share_autograd(d, tensor, fake, grad)) Py_CLEAR(fake);
+    if (fake && is_parameter && !lmx_as_parameter(d, fake, Py_TYPE(tensor))) Py_CLEAR(fake);
     return fake;
+}
+
+bool lmx_as_parameter(lmx_dry *d, PyObject *fake, PyTypeObject *type) {
+    if (PyObject_SetAttrString(fake, "__class__", (PyObject *)type) != 0) return lmx_forgive();
+    const bool ok = PyList_Append(d->as_parameters, fake) == 0;
+    return ok &&
+           (lmx_map_put(&d->parameters, fake, (int32_t)PyList_Size(d->as_parameters) - 1) || lmx_nomem());
+}
+
+PyObject *lmx_dry_as_parameter(PyObject *self, PyObject *args) {
+    lmx_dry *d = (lmx_dry *)self;
+    PyObject *fake, *type;
+    if (!PyArg_ParseTuple(args, "OO!:as_parameter", &fake, &PyType_Type, &type)) return NULL;
+    if (Py_TYPE(fake) == d->fake && !lmx_as_parameter(d, fake, (PyTypeObject *)type)) return NULL;
+    Py_INCREF(fake);
+    return fake;
+}
+
+/* Tensors of the program's that the run has seen, such as gradients, are freed when the program drops them.
+ */
+PyObject *lmx_dry_over(PyObject *self, PyObject *unused) {
+    lmx_dry *d = (lmx_dry *)self;
+    lmi_map *const maps[] = {&d->parameters, &d->swapped, &d->wholes, &d->functions, &d->asked};
+    PyObject *const lists[] = {d->as_parameters, d->leaves, d->held};
+    bool ok = true;
+    (void)unused;
+    for (Py_ssize_t i = 0; i < PyList_Size(d->as_parameters); i++) {
+        PyObject *fake = PyList_GetItem(d->as_parameters, i);
+        ok = PyObject_SetAttrString(fake, "__class__", (PyObject *)d->fake) == 0 && ok;
+    }
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) lmi_map_free(maps[i]);
+    d->entries.n = 0;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        ok = PyList_SetSlice(lists[i], 0, PyList_Size(lists[i]), NULL) == 0 && ok;
+    if (!ok) return NULL;
+    Py_RETURN_NONE;
 }
 
 PyObject *lmx_fake_of(lmx_dry *d, PyObject *tensor) {
@@ -455,10 +517,15 @@ PyObject *lmx_fake_of(lmx_dry *d, PyObject *tensor) {
     return fake;
 }
 
+PyObject *lmx_dry_fake_of(PyObject *self, PyObject *tensor) {
+    lmx_dry *d = (lmx_dry *)self;
+    return lmx_kind_of(d->st, tensor) == LMX_PLAIN ? lmx_fake_of(d, tensor) : (Py_INCREF(tensor), tensor);
+}
+
 /* == replacing a model's tensors ======================================================================= */
 
 static bool is_real(lmx_dry *d, PyObject *o) {
-    return lmx_kind_of(d->st, o) == LMX_PLAIN && !PyType_IsSubtype(Py_TYPE(o), d->fake);
+    return lmx_kind_of(d->st, o) == LMX_PLAIN && !lmx_dry_is(d, o);
 }
 
 /* The fake tensor for a real one; NULL without an exception for other values. */

@@ -41,7 +41,7 @@ PyObject *lmx_dry_belongs(PyObject *self, PyObject *args) {
     lmx_ledger *l = ledger_of(d);
     PyObject *tensor, *parameter;
     if (!l || !PyArg_ParseTuple(args, "OO:belongs", &tensor, &parameter)) return NULL;
-    bool fake = PyObject_TypeCheck(tensor, d->fake);
+    bool fake = lmx_dry_is(d, tensor);
     const void *at = fake ? memory_of(d, tensor) : NULL;
     return PyBool_FromLong(lmx_ledger_belongs(l, at, parameter == Py_None ? NULL : parameter));
 }

@@ -103,7 +103,7 @@ static bool read_object(reading *r, PyObject *o) {
 }
 
 static bool read_one(reading *r, PyObject *o, int depth) {
-    if (Py_TYPE(o) == r->d->fake || Py_TYPE(o) == r->d->known) return read_tensor(r, o);
+    if (lmx_dry_is(r->d, o)) return read_tensor(r, o);
     if (o == Py_None) return put(r->d, NONE);
     if (PyLong_Check(o) || PyFloat_Check(o)) return read_number(r, o);
     bool list = PyList_Check(o);
@@ -175,9 +175,9 @@ static int32_t argument_at(PyObject *args, PyObject *o) {
 static bool put_view(lmx_dry *d, PyObject *of, PyObject *view) {
     lmx_plain from, p;
     int64_t first, offset;
-    return Py_TYPE(view) == Py_TYPE(of) && lmx_plain_of(d, of, &from) && lmx_plain_of(d, view, &p) &&
-           from.dtype == p.dtype && offset_of(d, of, &first) && offset_of(d, view, &offset) &&
-           put_two(d, VIEW, offset - first) && put_plain(d, &p);
+    return Py_TYPE(view) == lmx_class_of_views(d, of) && lmx_plain_of(d, of, &from) &&
+           lmx_plain_of(d, view, &p) && from.dtype == p.dtype && offset_of(d, of, &first) &&
+           offset_of(d, view, &offset) && put_two(d, VIEW, offset - first) && put_plain(d, &p);
 }
 
 static bool put_result(lmx_dry *d, PyObject *args, PyObject *o, lmx_repeats as) {
@@ -185,7 +185,7 @@ static bool put_result(lmx_dry *d, PyObject *args, PyObject *o, lmx_repeats as) 
     lmx_plain p;
     if (as == LMX_REPEATS_VIEWS) return at < 0 && put_view(d, PyTuple_GetItem(args, 0), o);
     if (o == Py_None) return put(d, NONE);
-    if (Py_TYPE(o) != d->fake) return false;
+    if (Py_TYPE(o) == d->known || !lmx_dry_is(d, o)) return false;
     if (at >= 0) return put_two(d, SEEN, at);
     return as == LMX_REPEATS_PURE && lmx_plain_of(d, o, &p) && put_plain(d, &p);
 }

@@ -74,14 +74,23 @@ static bool exchange(const lmx_torch *t, PyObject *tensor, PyObject *grad) {
     return t->shim.release(handle) == 0; /* the old gradient */
 }
 
-PyObject *lmx_put_gradient(PyObject *module, PyObject *args) {
-    lmx_state *st = lmx_state_of(module);
-    PyObject *tensor, *grad;
-    if (!PyArg_ParseTuple(args, "OO:put_gradient", &tensor, &grad)) return NULL;
+/* False, maybe with an exception: there is another gradient, or none. */
+static bool put(lmx_state *st, PyObject *tensor, PyObject *grad) {
     const lmx_torch *t = &st->torch;
     const bool both = lmx_is_tensor(st, tensor) && lmx_is_tensor(st, grad);
-    if (!both || t->offset < 0 || !t->grads.wanted || !t->grads.slot) Py_RETURN_FALSE;
-    return PyBool_FromLong(exchange(t, tensor, grad));
+    return both && t->offset >= 0 && t->grads.wanted && t->grads.slot && exchange(t, tensor, grad);
+}
+
+PyObject *lmx_put_gradient(PyObject *module, PyObject *args) {
+    PyObject *tensor, *grad;
+    if (!PyArg_ParseTuple(args, "OO:put_gradient", &tensor, &grad)) return NULL;
+    return PyBool_FromLong(put(lmx_state_of(module), tensor, grad));
+}
+
+bool lmx_give_gradient(lmx_state *st, PyObject *tensor, PyObject *grad) {
+    if (PyObject_SetAttr(tensor, st->n_grad, grad) == 0) return true;
+    if (!lmx_forgive()) return false;
+    return put(st, tensor, grad);
 }
 
 /* == proving =========================================================================================== */

@@ -34,6 +34,9 @@ bool lmx_has_no_grad(lmx_state *st, PyObject *tensor);
 /* The same of hooks that run with its gradient. */
 bool lmx_has_no_hooks(lmx_state *st, PyObject *tensor);
 PyObject *lmx_put_gradient(PyObject *module, PyObject *args);
+/* Sets a tensor's gradient, also to one that torch does not accept for it. False, maybe with an exception: it
+ * could not. */
+bool lmx_give_gradient(lmx_state *st, PyObject *tensor, PyObject *grad);
 void lmx_load_grads(lmx_torch *t, void *library);     /* after its shim */
 void lmx_prove_grads(lmx_state *st, PyObject *probe); /* disables the functions if their results are wrong */
 

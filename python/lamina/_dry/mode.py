@@ -21,6 +21,7 @@ from .._base.errors import NeedsValuesError, UnsupportedError
 from .._base.modules import modules
 from .._guard.gradients import end_graphs, ending
 from .decompositions import ANYHOW, ELSEWHERE, INSTEAD, OneHot
+from .devices import Places, of_parameters
 from .kernels import ask
 from .layouts import as_the_cpu_does
 from .operators import Operator, depends_on_values, has_kernel, is_plain, learn
@@ -33,6 +34,7 @@ from .tensors import (
     address_of,
     forget,
     forget_no_more,
+    is_dry,
     is_of_address,
     knows,
     real,
@@ -125,17 +127,26 @@ def _leave(*_: object) -> None:
 
 
 @cache
-def _mode() -> Any:
-    """The class of modes: torch's own, whose operators C answers."""
+def _mode(*, places: bool = False) -> Any:
+    """The class of modes: torch's own, whose operators C answers. ``places``: it has parameters in two."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     def init(self: Any, *_: object) -> None:
         cast("Any", TorchDispatchMode).__init__(self)
 
     # torch passes an operator that runs functions (torch.cond, flex_attention) only to modes that accept it.
+    def dispatch(self: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        place = self.places.look(function, args, kwargs)
+        made = _lamina.Dry.__torch_dispatch__(self, function, types, args, kwargs)
+        self.places.note(made, place)
+        return made
+
     own = {"__init__": init, "__module__": __name__, "supports_higher_order_operators": True}
     own |= {"__enter__": _enter, "__exit__": _leave}
-    return type("DryMode", (_lamina.Dry, TorchDispatchMode), own)
+    mode = type("DryMode", (_lamina.Dry, TorchDispatchMode), own)
+    if places:  # not in its dict: torch would wrap it
+        setattr(mode, "__torch_dispatch__", dispatch)  # noqa: B010
+    return mode
 
 
 def _holders(torch: Any, tensor: Any) -> tuple[int, int]:
@@ -176,7 +187,7 @@ def _holders_of_lone(torch: Any) -> tuple[int, int]:
 class _Run:
     """Answers the operators that C does not, and keeps the known values."""
 
-    def __init__(self, watch: _lamina.Capture) -> None:
+    def __init__(self, watch: _lamina.Capture, *, places: bool = False) -> None:
         self.torch = sys.modules["torch"]
         self.fake: Any
         self.known: Any
@@ -200,7 +211,7 @@ class _Run:
         self.subject = "the model"  # what is followed, for the error
         self.guesses: dict[int, Any] = {}  # storages of supposed values and of what is computed from them
         self.guessed = False  # such a value was read
-        self.core = _mode()(self.fake, self.known, self.answer, self.about, partial(ask, self))
+        self.core = _mode(places=places)(self.fake, self.known, self.answer, self.about, partial(ask, self))
         self.core.serves(watch)
         cpu = self.torch._C.DispatchKey.AutocastCPU
         self.device: int = self.torch._C.DispatchKeySet(cpu).raw_repr()
@@ -394,7 +405,7 @@ class _Run:
         return value
 
     def _as_fake(self, tensor: Any) -> Any:
-        if isinstance(tensor, self.fake):
+        if is_dry(tensor):
             return tensor
         if id(tensor) in self.shadows:
             return self.shadows[id(tensor)][1]
@@ -445,7 +456,7 @@ class _Run:
             out = function(*args, **self._here(kwargs, "cpu"))
 
         def wrap(tensor: Any) -> Any:
-            if isinstance(tensor, self.fake):
+            if is_dry(tensor):
                 return tensor
             if tensor.layout is not self.torch.strided:
                 self.block(self._other(tensor.layout))
@@ -477,8 +488,9 @@ class _Run:
                 views = function(*given, **kwargs)
             except NotImplementedError as error:  # a kernel for other kinds of tensors, as nested ones
                 self.unsure(function, error)
-        cls = type(seen[0]) if seen else self.known  # torch gives the number that a tensor was made of
-        return self._map(views, [], lambda t: t if isinstance(t, self.fake) else self._as(cls, t))
+        # torch gives the number that a tensor was made of
+        cls = self.fake if seen and type(seen[0]) is not self.known else self.known
+        return self._map(views, [], lambda t: t if is_dry(t) else self._as(cls, t))
 
     def _resized(self, function: Any, args: Any, kwargs: Any) -> Any:
         """The tensor itself, with other memory if its own is too small for the new size."""
@@ -622,13 +634,16 @@ def go_dry(
     """In the block the model's tensors are fake and operators compute nothing; yields the arguments with fake
     tensors. ``snapshot.restore()`` restores the model's tensors, ``given.put_back()`` those of the arguments.
     ``follow`` and ``dtype`` as for ``run_once``. An operator that the run can't answer becomes its error."""
-    dry = _Run(watch)
+    found = of_parameters(root)
+    dry = _Run(watch, places=found is not None)
     if dtype is not None:
         dry.core.cast(dtype)
     for each in (snapshot, *given.inside):
         dry.core.swap(each)
         if backward:
             end_graphs(each, watch, dry.core.fake_of)
+    if found is not None:
+        dry.core.places = Places(dry.core, found)
     passed = given.given(dry.argument)
     dry.buckets = Buckets(dry, root)
     if follow:
@@ -642,11 +657,13 @@ def go_dry(
         with dry.buckets.open(follow=follow), dry.core:
             yield passed
     finally:
+        dry.core.over()
+        dry.shadows.clear()
         Process.close()
         set_running(before)
         forget_no_more()
         if dry.blocked is None:
-            dry.blocked = LEFT if dry.left else _cause(run.error)
+            dry.blocked = LEFT if dry.left or not run.alone else _cause(run.error)
         if dry.blocked is not None:
             run.error = _sentence(run, dry.subject, dry.blocked, follow=follow)
 

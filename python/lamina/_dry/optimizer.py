@@ -11,6 +11,7 @@ from .._base.check import describe_object
 from .._base.errors import UnsupportedError, UsageError
 from .._observe.memory import kept
 from .running import running
+from .tensors import is_dry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +99,7 @@ def follow_step(root: Any, by: Maker) -> None:
     run.core.suppose(run.supposed)
     try:
         run.core.before("state")
-        every = _made(run, by, parameters)
+        every = _made(by, parameters)
         name = by.name or " and ".join(type(one).__name__ for one in every)
         _step(run, every)
         numbers = _belongings(run, every)
@@ -128,7 +129,8 @@ def _belongings(run: _Run, every: list[Any]) -> list[Any]:
         for tensor, parameter in kept(one, run.torch):
             if run.core.belongs(tensor, parameter) or tensor.layout is not run.torch.strided:
                 continue
-            if id(tensor) not in stand_ins and type(tensor) is not run.fake and tensor.device.type == "cpu":
+            literal = not is_dry(tensor) or type(tensor) is run.known
+            if id(tensor) not in stand_ins and literal and tensor.device.type == "cpu":
                 stand_ins[id(tensor)] = run.core.like(tensor)
                 run.core.belongs(stand_ins[id(tensor)], parameter)
     return list(stand_ins.values())
@@ -139,7 +141,7 @@ def _is_torchs(optimizer: Any) -> bool:
     return bool(f"{type(optimizer).__module__}.".startswith("torch.optim."))
 
 
-def _made(run: _Run, by: Maker, parameters: list[Any]) -> list[Any]:
+def _made(by: Maker, parameters: list[Any]) -> list[Any]:
     try:
         made = by.make(parameters)
     except (TypeError, ValueError) as error:
@@ -157,7 +159,7 @@ def _made(run: _Run, by: Maker, parameters: list[Any]) -> list[Any]:
                 f"the function of the parameters returned {describe_object(one)}, which is no optimizer: it "
                 "has no step() and param_groups"
             )
-        if not all(isinstance(p, run.fake) or id(p) in given for group in groups for p in group["params"]):
+        if not all(is_dry(p) or id(p) in given for group in groups for p in group["params"]):
             raise UsageError(
                 f"the function of the parameters returned {describe_object(one)} of others; it must make a "
                 "new optimizer of those that it is given"

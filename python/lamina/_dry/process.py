@@ -13,8 +13,9 @@ from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .._guard.imports import Finder
+from .hooks import node_instead
 from .running import running
-from .tensors import Unread, refuse
+from .tensors import Unread, is_dry, of_parameters, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,7 @@ class Process:
 
     _lock = threading.Lock()
     _open = 0
-    _were: ClassVar[list[tuple[Any, str, Any]]] = []  # what torch had: the module, the name, the function
+    _were: ClassVar[list[tuple[Any, str, Any]]] = []  # what torch had: where, the name, the function
 
     @classmethod
     def open(cls) -> None:
@@ -47,6 +48,10 @@ class Process:
                 if own is not None:
                     cls._were.append((sys.modules[module], name, own))
                     setattr(sys.modules[module], name, instead(own))
+            kind = sys.modules["torch"].nn.Parameter
+            for name, method in of_parameters().items():
+                cls._were.append((kind, name, vars(kind).get(name)))
+                setattr(kind, name, method)
 
     @classmethod
     def close(cls) -> None:
@@ -57,8 +62,11 @@ class Process:
             if FINDER in sys.meta_path:
                 sys.meta_path.remove(FINDER)
             while cls._were:
-                module, name, own = cls._were.pop()
-                setattr(module, name, own)
+                where, name, own = cls._were.pop()
+                if own is None:
+                    delattr(where, name)
+                else:
+                    setattr(where, name, own)
 
 
 def _for_real(execute: Callable[[], None]) -> None:
@@ -84,6 +92,7 @@ def _instead() -> list[tuple[str, str, Callable[[Any], Any]]]:
         ("torch", "to_dlpack", _exports),
         ("torch", "get_rng_state", _states),
         ("torch.random", "get_rng_state", _states),
+        ("torch._C", "_will_engine_execute_node", _reaches),
     ]
 
 
@@ -107,11 +116,22 @@ def _exports(own: Any) -> Any:
 
     def to_dlpack(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         run = running()
-        if run is not None and isinstance(tensor, (run.fake, Unread)):
+        if run is not None and (is_dry(tensor) or isinstance(tensor, Unread)):
             refuse("needs its memory (DLPack)")
         return own(tensor, *args, **kwargs)
 
     return to_dlpack
+
+
+def _reaches(own: Any) -> Any:
+    """A hook of many gradients (``torch.autograd.graph.register_multi_grad_hook``) keeps the nodes at which
+    those of the real leaves come, and asks which of them will run: in a dry run those of the fake leaves."""
+
+    def will_engine_execute_node(node: Any) -> Any:
+        run = running()
+        return own(node if run is None else node_instead(run, node))
+
+    return will_engine_execute_node
 
 
 def _states(own: Any) -> Any:

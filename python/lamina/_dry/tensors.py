@@ -29,6 +29,15 @@ NUMBER = "needs a tensor's value as a number (.item(), an if, an index)"
 _lost: dict[int, Any] = {}
 
 
+def is_dry(tensor: Any) -> bool:
+    """True for a fake tensor. One of a parameter has the class of the real one while its run lasts, and the
+    mark that torch has for parameters of other classes than its own."""
+    torch = sys.modules["torch"]
+    if isinstance(tensor, types()[0]):
+        return True
+    return issubclass(type(tensor), torch.nn.Parameter) and "_is_param" in vars(tensor)
+
+
 def storage_of(tensor: Any) -> Any:
     """The tensor's storage, as torch has it."""
     return sys.modules["torch"].Tensor.untyped_storage(tensor)
@@ -243,7 +252,7 @@ def _copied(self: Any, memo: dict[Any, Any]) -> Any:
     with torch.no_grad():
         if getattr(self, "_is_param", False):
             new = torch.ops.aten.clone.default(self, memory_format=torch.preserve_format)
-            new.requires_grad_(self.requires_grad)._is_param = True
+            new = _parameter(type(self), new, requires_grad=self.requires_grad)
         else:
             new = run.copied(self, memo.setdefault("torch", {})).requires_grad_(self.requires_grad)
             if self.grad is not None:
@@ -256,10 +265,58 @@ def _copied(self: Any, memo: dict[Any, Any]) -> Any:
 def _again(self: Any) -> Any:
     """``copy.copy``: another tensor of the same memory."""
     torch = sys.modules["torch"]
+    cls = type(self) if isinstance(self, _types()[0]) else _types()[0]
     with torch._C._DisableTorchDispatch():
-        new = torch.Tensor._make_subclass(type(self), self, self.requires_grad)
+        new = torch.Tensor._make_subclass(cls, self, self.requires_grad)
     vars(new).update(vars(self))
-    return new
+    return _parameter(type(self), new, requires_grad=self.requires_grad) if cls is not type(self) else new
+
+
+# -- parameters ----------------------------------------------------------------------------------------------
+
+READERS = ("as_subclass", "__copy__", "__deepcopy__", "__format__", "__repr__")
+
+
+def _parameter(cls: type, tensor: Any, *, requires_grad: bool) -> Any:
+    """The fake tensor as a parameter of the class ``cls``, while there is a run of this thread."""
+    tensor.requires_grad_(requires_grad)._is_param = True
+    run = running()
+    return tensor if run is None or issubclass(cls, _types()[0]) else run.core.as_parameter(tensor, cls)
+
+
+def of_parameters() -> dict[str, Any]:
+    """Methods for torch's class of parameters while there are dry runs: fake tensors have those of their own
+    class, others torch's."""
+    torch = sys.modules["torch"]
+    kind, fake = torch.nn.Parameter, _types()[0]
+    return {
+        "__new__": _made(kind),
+        **{name: _method(kind, name, vars(fake)[name]) for name in (*_readers(), *READERS)},
+    }
+
+
+def _method(kind: Any, name: str, of_fake: Any) -> Any:
+    own = vars(kind).get(name)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_dry(self):
+            return of_fake(self, *args, **kwargs)
+        return (
+            getattr(super(kind, self), name)(*args, **kwargs) if own is None else own(self, *args, **kwargs)
+        )
+
+    return method
+
+
+def _made(kind: Any) -> Any:
+    own = kind.__new__
+
+    def new(cls: Any, data: Any = None, requires_grad: bool = True, *args: Any, **kwargs: Any) -> Any:
+        if cls is kind and data is not None and is_dry(data) and running() is not None:
+            return _parameter(cls, data.detach(), requires_grad=requires_grad)
+        return own(cls, data, requires_grad, *args, **kwargs)
+
+    return staticmethod(new)
 
 
 # -- tensors -------------------------------------------------------------------------------------------------

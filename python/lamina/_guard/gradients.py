@@ -182,15 +182,28 @@ def _set_gradient(tensor: Any, grad: Any) -> None:
         tensor.grad, tensor.data = grad, own
 
 
+def _silent(name: str, others: int) -> str:
+    of = f"{name} and of {others} more" if others else name
+    return (
+        "code that runs as soon as a parameter has its gradient "
+        f"(register_post_accumulate_grad_hook of {of}) did not run and is not counted"
+    )
+
+
 @contextmanager
 def no_gradients_left(tensors: Iterable[Any], left: list[str], name: Callable[[Any], str]) -> Iterator[None]:
     """In the block every ``grad`` of ``tensors`` is None; after the block it is the same object as before.
     Hooks that run after a gradient is accumulated (an optimizer's step) are disabled in the block. ``left``
-    gets a sentence for each gradient that could not be restored, by the ``name`` of its tensor.
+    gets a sentence about these, and one for each gradient that could not be restored, by the ``name`` of its
+    tensor.
     """
     kept = {id(tensor): (tensor, tensor.grad) for tensor in tensors if tensor.is_leaf}
     hooks = [getattr(tensor, "_post_accumulate_grad_hooks", None) for tensor, _ in kept.values()]
     silenced = [(hook, dict(hook)) for hook in hooks if isinstance(hook, dict) and hook]
+    if silenced:
+        of = next(name(tensor) for (tensor, _), hook in zip(kept.values(), hooks, strict=True) if hook)
+        said = _silent(of, len(silenced) - 1)
+        left += [said] if said not in left else []
     raised: BaseException | None = None
     try:
         for hook, _ in silenced:

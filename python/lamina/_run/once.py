@@ -92,8 +92,7 @@ def run_once(
     opened = Opened(watch, Compiled(), ops=how.ops, memory=memory)
     _tell_source(watch, made, provenance(about, dry=dry, backward=backward))
     special = mode is not None or around is not None or callable(args) or dry or backward
-    plain = not special and not any(wanted.values())
-    snapshot = _snapshot(root, watch, plain=plain)
+    snapshot = _snapshot(root, watch, plain=not special and not any(wanted.values()))
     given: Arguments | None = None
     try:
         _set_mode(root, mode, watch)
@@ -102,7 +101,7 @@ def run_once(
         with _modes(backward, real=backward or dry, unfused=unfused), set_up, said:
             given_now = args() if callable(args) else args
             given = Arguments(given_now, kwargs or {}, root, watch, snapshot.objects())
-            back = Backward(watch, next_node(), follow, optimizer) if backward else None
+            back = Backward(watch, next_node(), dry, follow, optimizer) if backward else None
             if dry:
                 from .._dry.mode import go_dry
 
@@ -114,6 +113,7 @@ def run_once(
             with ready as (passed, named):
                 with opened:
                     run.error = call_root(root, passed, named, back, run)
+                    run.alone = run.alone and watch.alone
                 if dry:
                     run.model = opened.model()
                 elif time is not None and not time.once and run.error is None:
@@ -246,11 +246,12 @@ def _prepared(root: Any, *, ops: bool | None, dry: bool, memory: bool, follow: b
 
 class Backward(NamedTuple):
     """A backward pass after a forward: the capture that watches it, the number of the first node that this
-    thread made since the run began, whether the gradients it begins with have their own memory, and the
-    optimizer of which a step follows in a dry run, or None."""
+    thread made since the run began, whether it is that of a dry run, whether the gradients it begins with
+    have their own memory, and the optimizer of which a step follows in a dry run, or None."""
 
     watch: _lamina.Capture
     first: int
+    dry: bool = False
     whole: bool = False
     optimizer: Maker | None = None
 
@@ -297,13 +298,17 @@ def _name(root: Any, tensor: Any) -> str:
     return f"a tensor of the shape {tuple(tensor.shape)}"
 
 
-def _received(*, whole: bool) -> AbstractContextManager[object]:
-    """The context around the backward pass of a dry run whose memory is followed."""
-    if not whole:
-        return NOTHING
+@contextmanager
+def _received(back: Backward) -> Iterator[None]:
+    """In the block gradients arrive in a dry run as they do in a real one."""
+    if not back.dry:
+        yield
+        return
+    from .._dry.hooks import hooks_of_nodes
     from .._dry.running import running
 
-    return running().buckets.receive()  # type: ignore[no-any-return]
+    with hooks_of_nodes(), running().buckets.receive() if back.whole else NOTHING:
+        yield
 
 
 def _go_back(root: Any, result: object, back: Backward, run: Run) -> bool:
@@ -323,7 +328,7 @@ def _go_back(root: Any, result: object, back: Backward, run: Run) -> bool:
         watch.note(ends_at(f"the result of {node.name()}"))
     with no_gradients_left([*own, *graph.leaves], run.left, partial(_name, root)), ended_at(graph):
         starts = start_of(ends, whole=back.whole)
-        with _received(whole=back.whole):
+        with _received(back):
             watch.pause(False)  # noqa: FBT003
             torch.autograd.backward(ends, starts, retain_graph=bool(graph.before) or None)
             watch.pause(True)  # noqa: FBT003
