@@ -20,7 +20,8 @@ typedef void lmi_op_family(const lam_model *m, const lam_op *op, lmi_kind k, con
                            lmi_facts *f);
 lmi_op_family lmi_op_dense, lmi_op_attention, lmi_op_recurrent, lmi_op_norm, lmi_op_axes, lmi_op_point,
     lmi_op_index, lmi_op_window, lmi_op_list, lmi_op_region, lmi_op_packed, lmi_op_inside, lmi_op_sized,
-    lmi_op_factor, lmi_op_order, lmi_op_ctc, lmi_op_resample, lmi_op_margin, lmi_op_made, lmi_op_grouped;
+    lmi_op_factor, lmi_op_order, lmi_op_ctc, lmi_op_resample, lmi_op_margin, lmi_op_made, lmi_op_grouped,
+    lmi_op_fused;
 
 /* The last end of groups, entry `in` of an operator's arguments, if it follows from the operators that
  * computed it; -1 unknown. */

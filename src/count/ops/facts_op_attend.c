@@ -150,6 +150,108 @@ static void heads(lmi_kind kind, const lmi_slots *s, lmi_facts *f) {
         set_band(&a, f);
 }
 
+/* -- what is fused ----------------------------------------------------------------------------------------
+ */
+
+/* A shape that is told by a tensor, or by a list where the tensor is only inside the operator. */
+static lam_shape told(const lmi_slots *s, lmi_slot_id id) {
+    const lam_value *v = s->at[id].value;
+    return v && v->type == LAM_INTS ? (lam_shape){v->n, v->ints} : s->at[id].shape;
+}
+
+/* Elements of queries, keys or values at `positions`, of a shape (sequences, positions, heads, width). */
+static int64_t at_positions(lam_shape x, int64_t positions) {
+    return lmi_times(lmi_times(lmi_axis(x, 0), positions), lmi_axes(x, 2, 4));
+}
+
+static int64_t sum_of(int64_t a, int64_t b) {
+    int64_t sum;
+    return a < 0 || b < 0 || lmi_add_over(a, b, &sum) ? -1 : sum;
+}
+
+/* Biases of what is not projected here, norms of queries and keys, and weights that go to no key. */
+static int64_t added(const frame *a, const lmi_slots *s, int64_t queries, int64_t keys, int64_t values,
+                     int64_t width) {
+    int64_t n = 0, both = sum_of(queries, keys);
+    if (lmi_op_tensor(s, LMI_S_b) && !lmi_op_tensor(s, LMI_S_w)) n = sum_of(both, values);
+    if (lmi_op_tensor(s, LMI_S_w2))
+        n = sum_of(n, width > 0 ? sum_of(lmi_times(4, both), lmi_times(2, both / width)) : -1);
+    if (s->at[LMI_S_sink].present) n = sum_of(n, lmi_times(2, lmi_times(a->seqs, a->queries)));
+    return n;
+}
+
+/* The first query stands behind the earlier positions; -1 of a window has no end. */
+static band behind(const lmi_slots *s, int64_t past, int64_t queries, int64_t keys) {
+    int64_t left = -1, right = -1;
+    bool causal = false, known = number(s, LMI_S_before, -1, &left) && number(s, LMI_S_after, -1, &right);
+    if (!lmi_op_bool(s, LMI_S_causal, &causal) || past > MOST) known = false;
+    if (causal) right = 0;
+    if (left > MOST) left = MOST;
+    if (right > MOST) right = MOST;
+    return (band){left < 0 ? -queries : past - left, right < 0 ? keys : past + right, known};
+}
+
+static void attention(const lmi_slots *s, lmi_facts *f) {
+    const lam_shape q = told(s, LMI_S_q), k = told(s, LMI_S_k), v = told(s, LMI_S_v);
+    int64_t past = 0, turned = 0;
+    if (q.ndim != 4 || k.ndim != 4 || v.ndim != 4) return;
+    frame a = {lmi_times(lmi_axis(q, 0), lmi_axis(q, 2)), lmi_axis(q, 1), lmi_axis(k, 1), {0}};
+    const int64_t width = lmi_axis(q, 3),
+                  masks = lmi_op_tensor(s, LMI_S_mask) + lmi_op_tensor(s, LMI_S_pad_mask);
+    if (a.queries < 0 || a.keys < 0 || !number(s, LMI_S_past, 0, &past) || past < 0 || past > a.keys) return;
+    const int64_t mine = at_positions(q, a.queries), keys = at_positions(k, a.keys - past);
+    lmi_fact_set(f, LMI_FACT_seqs, a.seqs);
+    lmi_fact_set(f, LMI_FACT_queries, a.queries);
+    lmi_fact_set(f, LMI_FACT_keys, a.keys);
+    lmi_fact_set(f, LMI_FACT_embed, width);
+    lmi_fact_set(f, LMI_FACT_vdim, lmi_axis(v, 3));
+    lmi_fact_set(f, LMI_FACT_masks, masks + (s->at[LMI_S_capped].present ? 3 : 0));
+    lmi_fact_set(f, LMI_FACT_projected,
+                 lmi_op_tensor(s, LMI_S_w)
+                     ? lmi_times(lmi_op_numel(s, LMI_S_x), lmi_axis(s->at[LMI_S_w].shape, -1))
+                     : 0);
+    const bool turns = number(s, LMI_S_turned, 0, &turned) && turned >= 0 && (turned == 0 || width > 0);
+    const int64_t pairs = sum_of(mine, keys);
+    lmi_fact_set(f, LMI_FACT_turned,
+                 !turns        ? -1
+                 : turned == 0 ? 0
+                               : lmi_times(pairs < 0 ? -1 : pairs / width, turned));
+    lmi_fact_set(f, LMI_FACT_added, added(&a, s, mine, keys, at_positions(v, a.keys - past), width));
+    a.band = behind(s, past, a.queries, a.keys);
+    if (!masks) set_band(&a, f);
+}
+
+static void rotation(const lmi_slots *s, lmi_facts *f) {
+    const int64_t n = lmi_op_numel(s, LMI_S_x), width = lmi_axis(s->at[LMI_S_x].shape, -1);
+    int64_t turned = -1;
+    const bool known = number(s, LMI_S_turned, -1, &turned) && turned >= 0 && n >= 0 && width > 0;
+    lmi_fact_set(f, LMI_FACT_turned, known ? lmi_times(n / width, turned) : -1);
+}
+
+static void experts(const lmi_slots *s, lmi_facts *f) {
+    const int64_t n = lmi_op_numel(s, LMI_S_x), width = lmi_axis(s->at[LMI_S_x].shape, -1);
+    const lam_value *parts = s->at[LMI_S_parts].value;
+    int64_t chosen = -1, all = 0;
+    for (int32_t i = 0; parts && parts->type == LAM_INTS && i < parts->n; i++)
+        all = sum_of(all, parts->ints[i]);
+    lmi_fact_set(f, LMI_FACT_rows, n >= 0 && width > 0 ? n / width : -1);
+    lmi_fact_set(f, LMI_FACT_chosen, number(s, LMI_S_chosen, -1, &chosen) ? chosen : -1);
+    lmi_fact_set(f, LMI_FACT_of_expert, parts && parts->type == LAM_INTS ? all : -1);
+}
+
+void lmi_op_fused(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    (void)m, (void)op;
+    if (k == LMI_K_rotate)
+        rotation(s, f);
+    else if (k == LMI_K_experts)
+        experts(s, f);
+    else
+        attention(s, f);
+}
+
+/* -- whole layers -----------------------------------------------------------------------------------------
+ */
+
 static void encoder(const lmi_slots *s, lmi_facts *f) {
     lam_shape x = s->at[LMI_S_x].shape;
     int64_t seqs = lmi_axis(x, 0), queries = x.ndim == 3 ? lmi_axis(x, 1) : -1;

@@ -79,6 +79,8 @@ void lmi_op_norm(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slo
         lmi_fact_set(f, LMI_FACT_rows, lmi_times(lmi_axis(x, 0), lmi_axis(x, 1)));
         return;
     }
+    if (k == LMI_K_skip_norm)
+        lmi_fact_set(f, LMI_FACT_extra, lmi_op_tensor(s, LMI_S_x2) + lmi_op_tensor(s, LMI_S_added));
     lmi_fact_set(f, LMI_FACT_rows, rows_of(op, k, s));
     lmi_fact_set(f, LMI_FACT_chan, one_scale(op, s));
 }

@@ -2,12 +2,8 @@
  *
  * Nodes as operators: each argument and attribute at the position where the signature of the operator's word
  * has the role (operators.def, vocab/signatures_op.def). */
-#include "read/onnx/source.h"
+#include "read/onnx/arguments.h"
 #include "vocab/vocab.h"
-
-#include <stdio.h>
-
-enum { FEW = LMI_ONNX_MOST_AXES, LIST_BYTES = FEW * 8 };
 
 int32_t lmi_onnx_dtype(int32_t type) {
     static const int8_t numbers[LMI_ONNX_N_TYPES] = {[LMI_ONNX_NO_TYPE] = -1,
@@ -40,15 +36,6 @@ int32_t lmi_onnx_dtype(int32_t type) {
     return type > 0 && type < LMI_ONNX_N_TYPES ? numbers[type] : -1;
 }
 
-/* -- one argument ------------------------------------------------------------------------------------------
- */
-
-/* True if every size is known. */
-static bool is_known(const lmi_onnx_value *v) {
-    int64_t n;
-    return v && v->ndim >= 0 && v->kind == LMI_ONNX_TENSOR && lmi_product(v->sizes, v->ndim, &n);
-}
-
 lam_op_arg lmi_onnx_arg(const lmi_onnx_model *m, int32_t value, int32_t position) {
     const lmi_onnx_value *v = lmi_onnx_value_at(m, value);
     const bool known = is_known(v);
@@ -63,89 +50,8 @@ lam_op_arg lmi_onnx_arg(const lmi_onnx_model *m, int32_t value, int32_t position
                         .object = (uint64_t)(value + 1)};
 }
 
-static lam_status put(lmi_onnx_op *o, const lam_op_arg *a) { return lmi_vec_put(&o->in, a, o->e); }
-
-/* The i-th argument, if it is there. */
-static lam_status tensor(lmi_onnx_op *o, int32_t i, int32_t position) {
-    if (i >= o->n->n_in || o->n->in[i] < 0) return LAM_OK;
-    const lam_op_arg a = lmi_onnx_arg(o->m, o->n->in[i], position);
-    return put(o, &a);
-}
-
-/* The i-th argument, which is there, as if it had another shape with as many elements. */
-static lam_status shaped(lmi_onnx_op *o, int32_t i, int32_t position, int32_t ndim, const int64_t *sizes) {
-    lam_op_arg a = lmi_onnx_arg(o->m, o->n->in[i], position);
-    a.ndim = ndim;
-    a.sizes = lmi_copy(o->a, sizes, (uint64_t)(ndim > 0 ? ndim : 0), sizeof *sizes);
-    return a.sizes ? put(o, &a) : lmi_nomem(o->e);
-}
-
-static lam_status value(lmi_onnx_op *o, int32_t position, lam_value v) {
-    const lam_op_arg a = {
-        .position = position, .dtype = -1, .device = -1, .ndim = -1, .shares = -1, .value = v};
-    return put(o, &a);
-}
-
-static lam_status whole(lmi_onnx_op *o, int32_t position, int64_t i) {
-    return value(o, position, (lam_value){.type = LAM_INT, .i = i});
-}
-
-static lam_status flag(lmi_onnx_op *o, int32_t position, bool is) {
-    return value(o, position, (lam_value){.type = LAM_BOOL, .i = is});
-}
-
-static lam_status list(lmi_onnx_op *o, int32_t position, const int64_t *ints, int32_t n) {
-    int64_t *copy = lmi_copy(o->a, ints, (uint64_t)n, sizeof *copy);
-    if (!copy) return lmi_nomem(o->e);
-    return value(o, position, (lam_value){.type = LAM_INTS, .n = n, .ints = copy});
-}
-
-static const lmi_onnx_value *in(const lmi_onnx_op *o, int32_t i) { return lmi_onnx_in(o->m, o->n, i); }
-
-/* "onnx::Conv", and behind a dot a form of it. */
-static lam_status name(lmi_onnx_op *o, const char *form) {
-    lmi_buf_clear(&o->name);
-    lmi_put_clean(&o->name, *o->n->domain ? o->n->domain : "onnx");
-    lmi_put(&o->name, "::");
-    lmi_put_clean(&o->name, o->n->op);
-    if (*form) lmi_putf(&o->name, ".%s", form);
-    return lmi_buf_status(&o->name, o->e);
-}
-
-static lam_status form_of_rank(lmi_onnx_op *o, const char *form, int32_t rank) {
-    char text[32];
-    snprintf(text, sizeof text, "%s%dd", form, (int)rank);
-    return name(o, rank >= 1 && rank <= 3 ? text : "");
-}
-
-/* The whole numbers of an argument or, before they were one, of an attribute. False: they are not known, or
- * there are none. */
-static lam_status numbers(lmi_onnx_op *o, int32_t i, const char *attribute, int64_t to[FEW], int32_t *n) {
-    const lmi_onnx_attribute *a = attribute ? lmi_onnx_attr(o->n, attribute) : NULL;
-    lmi_onnx_value *v = lmi_onnx_in(o->m, o->n, i);
-    const void *raw;
-    *n = 0;
-    if (a && a->ints && a->n <= FEW) memcpy(to, a->ints, (size_t)a->n * sizeof *to), *n = a->n;
-    if (a || !v || (v->type != LMI_ONNX_INT64 && v->type != LMI_ONNX_INT32)) return LAM_OK;
-    LAM_TRY(lmi_onnx_elements(o->m, v, LIST_BYTES, &raw, o->e));
-    const size_t each = v->type == LMI_ONNX_INT64 ? 8 : 4;
-    if (!raw || v->bytes / each > FEW) return LAM_OK;
-    *n = (int32_t)(v->bytes / each);
-    for (int32_t k = 0; k < *n; k++)
-        to[k] = each == 8 ? (int64_t)lmi_le64((const char *)raw + 8 * k)
-                          : (int64_t)(int32_t)lmi_le32((const char *)raw + 4 * k);
-    return LAM_OK;
-}
-
 /* -- most of them ------------------------------------------------------------------------------------------
  */
-
-static lam_status plain(lmi_onnx_op *o) {
-    for (int32_t i = 0; i < o->n->n_in; i++) LAM_TRY(tensor(o, i, i));
-    return LAM_OK;
-}
-
-static lam_status first(lmi_onnx_op *o) { return tensor(o, 0, 0); }
 
 static lam_status variadic(lmi_onnx_op *o) {
     if (o->n->n_in > 2) LAM_TRY(name(o, "many"));
@@ -165,7 +71,7 @@ static lam_status axis(lmi_onnx_op *o) {
 /* Up to opset 12 all axes from one on were normalised as if they were one. */
 static lam_status softmax(lmi_onnx_op *o) {
     const lmi_onnx_value *x = in(o, 0);
-    const bool old = o->n->opset < 13;
+    const bool old = lmi_onnx_int(o->n, "opset", o->n->opset) < 13; /* a quantised one says which it is of */
     int64_t at = lmi_onnx_int(o->n, "axis", old ? 1 : -1);
     if (!old || !is_known(x) || x->ndim == 0) {
         LAM_TRY(first(o));
@@ -196,6 +102,31 @@ static lam_status reduce(lmi_onnx_op *o) {
     LAM_TRY(first(o));
     LAM_TRY(numbers(o, 1, "axes", at, &n));
     LAM_TRY(n ? list(o, 1, at, n) : LAM_OK);
+    return flag(o, 2, lmi_onnx_int(o->n, "keepdims", 1) != 0);
+}
+
+/* Behind each tensor there are its scale and its zero point, and before the list of a Concat those of the
+ * result. */
+static lam_status two_quantised(lmi_onnx_op *o) {
+    LAM_TRY(first(o));
+    return tensor(o, 3, 1);
+}
+
+static lam_status where_quantised(lmi_onnx_op *o) {
+    LAM_TRY(first(o));
+    LAM_TRY(tensor(o, 1, 1));
+    return tensor(o, 4, 2);
+}
+
+static lam_status concat_quantised(lmi_onnx_op *o) {
+    for (int32_t i = 2; i < o->n->n_in; i += 3) LAM_TRY(tensor(o, i, 0));
+    return whole(o, 1, lmi_onnx_int(o->n, "axis", 0));
+}
+
+static lam_status reduce_quantised(lmi_onnx_op *o) {
+    const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, "axes");
+    LAM_TRY(first(o));
+    if (a && a->ints && a->n <= FEW) LAM_TRY(list(o, 1, a->ints, a->n));
     return flag(o, 2, lmi_onnx_int(o->n, "keepdims", 1) != 0);
 }
 
@@ -235,26 +166,44 @@ static lam_status product(lmi_onnx_op *o) {
     return tensor(o, strcmp(o->n->op, "QLinearMatMul") == 0 ? 3 : 1, 1);
 }
 
-/* A factor as it is multiplied: with its axes exchanged where an attribute says so. */
+/* A factor as it is multiplied: with its last two axes exchanged where an attribute says so. */
 static lam_status factor(lmi_onnx_op *o, int32_t i, int32_t position, const char *turned) {
     const lmi_onnx_value *v = in(o, i);
-    if (!is_known(v) || v->ndim != 2 || lmi_onnx_int(o->n, turned, 0) == 0) return tensor(o, i, position);
-    const int64_t sizes[] = {v->sizes[1], v->sizes[0]};
-    return shaped(o, i, position, 2, sizes);
+    int64_t sizes[FEW];
+    if (!is_known(v) || v->ndim < 2 || lmi_onnx_int(o->n, turned, 0) == 0) return tensor(o, i, position);
+    memcpy(sizes, v->sizes, (size_t)v->ndim * sizeof *sizes);
+    sizes[v->ndim - 1] = v->sizes[v->ndim - 2];
+    sizes[v->ndim - 2] = v->sizes[v->ndim - 1];
+    return shaped(o, i, position, v->ndim, sizes);
 }
 
-/* alpha*A*B + beta*C, as addmm(C, A, B). */
+static lam_status scaled_product(lmi_onnx_op *o) {
+    const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, "alpha");
+    LAM_TRY(factor(o, 0, 0, "transA"));
+    LAM_TRY(factor(o, 1, 1, "transB"));
+    return value(o, 2, (lam_value){.type = LAM_FLOAT, .f = a ? (double)a->f : 1});
+}
+
+/* alpha*A*B + beta*C, as addmm(C, A, B); the quantised one has scales and zero points between them. */
 static lam_status gemm(lmi_onnx_op *o) {
     static const char *const names[] = {"beta", "alpha"};
-    LAM_TRY(tensor(o, 2, 0));
+    const bool linear = strcmp(o->n->op, "QGemm") == 0;
+    LAM_TRY(tensor(o, linear ? 6 : 2, 0));
     LAM_TRY(factor(o, 0, 1, "transA"));
-    LAM_TRY(factor(o, 1, 2, "transB"));
+    LAM_TRY(factor(o, linear ? 3 : 1, 2, "transB"));
     for (int32_t i = 0; i < 2; i++) {
-        const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, names[i]);
+        const lmi_onnx_attribute *a = linear ? NULL : lmi_onnx_attr(o->n, names[i]);
         const double by = a ? (double)a->f : 1;
         LAM_TRY(value(o, 3 + i, (lam_value){.type = LAM_FLOAT, .f = i == 0 && o->n->n_in < 3 ? 1 : by}));
     }
     return LAM_OK;
+}
+
+/* As _addmm_activation: the flag is that of gelu, and relu is the other one. */
+static lam_status gemm_act(lmi_onnx_op *o) {
+    const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, "activation");
+    LAM_TRY(gemm(o));
+    return a && a->s && strcmp(a->s, "Relu") == 0 ? flag(o, 5, false) : LAM_OK;
 }
 
 /* The product of the sizes of the axes that both factors have and the result has not; -1: the equation is of
@@ -356,12 +305,28 @@ static lam_status conv(lmi_onnx_op *o) {
     return whole(o, 8, lmi_onnx_int(o->n, "group", 1));
 }
 
+/* As torchvision's: input, weight, offsets, mask, bias; the mask is not there where it has no elements. */
+static lam_status deform_conv(lmi_onnx_op *o) {
+    static const int32_t places[] = {0, 1, 2, 4, 3};
+    for (int32_t i = 0; i < 5; i++) LAM_TRY(tensor(o, i, places[i]));
+    return flag(o, 13, in(o, 4) != NULL);
+}
+
+/* What is done to the result is given by a name, and may be nothing. */
+static lam_status conv_act(lmi_onnx_op *o) {
+    const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, "activation");
+    const bool more = (a && a->s && *a->s) || in(o, 3);
+    LAM_TRY(conv(o));
+    LAM_TRY(tensor(o, 3, 9)); /* which is added to it */
+    return more ? name(o, "act") : LAM_OK;
+}
+
 static lam_status pool(lmi_onnx_op *o) {
     const lmi_onnx_attribute *k = lmi_onnx_attr(o->n, "kernel_shape");
     const int32_t rank = k && k->ints && k->n <= FEW ? k->n : 0;
-    const bool max = strcmp(o->n->op, "MaxPool") == 0;
+    const bool max = strcmp(o->n->op, "MaxPool") == 0, last = lmi_onnx_int(o->n, "channels_last", 0) != 0;
     window at;
-    LAM_TRY(form_of_rank(o, "", rank));
+    if (!last) LAM_TRY(form_of_rank(o, "", rank));
     LAM_TRY(tensor(o, 0, 0));
     spread(o->n, "kernel_shape", 0, rank, at.k);
     window_of(o, rank, &at);
@@ -374,7 +339,8 @@ static lam_status pool(lmi_onnx_op *o) {
 
 static lam_status global_pool(lmi_onnx_op *o) {
     const lmi_onnx_value *x = in(o, 0);
-    LAM_TRY(form_of_rank(o, "", is_known(x) ? x->ndim - 2 : 2));
+    const bool last = lmi_onnx_int(o->n, "channels_last", 0) != 0;
+    if (!last) LAM_TRY(form_of_rank(o, "", is_known(x) ? x->ndim - 2 : 2));
     return first(o);
 }
 
@@ -389,12 +355,51 @@ static lam_status resize(lmi_onnx_op *o) {
     return first(o);
 }
 
+/* Tables of which only some rows are read, and values tell which: how much of them is not told. */
+static lam_status rows_of(lmi_onnx_op *o) {
+    const bool embeds = strcmp(o->n->op, "GatherBlockQuantized") != 0;
+    for (int32_t i = 0; i < o->n->n_in; i++) {
+        const bool table = embeds ? i >= 2 && i <= 4 : i != 1;
+        if (table && in(o, i))
+            LAM_TRY(shaped(o, i, i, -1, in(o, i)->sizes));
+        else
+            LAM_TRY(tensor(o, i, i));
+    }
+    return LAM_OK;
+}
+
 /* -- normalisations ----------------------------------------------------------------------------------------
  */
 
 static lam_status batch_norm(lmi_onnx_op *o) {
     LAM_TRY(plain(o));
     return flag(o, 5, lmi_onnx_int(o->n, "training_mode", 0) != 0);
+}
+
+/* A bias that is added first. */
+static lam_status biased(lmi_onnx_op *o) {
+    if (in(o, 1)) LAM_TRY(name(o, "bias"));
+    return plain(o);
+}
+
+/* Some experts of many: each row goes to `k` of them. */
+static lam_status experts(lmi_onnx_op *o) {
+    const int32_t step = strcmp(o->n->op, "QMoE") == 0 ? 3 : 2;
+    int64_t parts[3], sizes[3];
+    int32_t n = 0;
+    bool known = true;
+    for (int32_t i = 2; i < 2 + 3 * step; i += step) {
+        const lmi_onnx_value *w = in(o, i);
+        if (!w) continue;
+        const int32_t ndim = lmi_onnx_unpacked(o->m, o->n, i, sizes);
+        if (ndim < 0 && is_known(w) && w->ndim == 3) memcpy(sizes, w->sizes, sizeof sizes);
+        known = known && is_known(w) && w->ndim == 3 && lmi_product(sizes + 1, 2, &parts[n++]);
+    }
+    LAM_TRY(first(o));
+    LAM_TRY(whole(o, 1, lmi_onnx_int(o->n, "k", 1)));
+    if (known && n > 0) LAM_TRY(list(o, 2, parts, n));
+    for (int32_t i = 1; i < o->n->n_in; i++) LAM_TRY(tensor(o, i, 2 + i));
+    return LAM_OK;
 }
 
 /* The shape of what is normalised, at 1, is that of the last axes. */
@@ -502,7 +507,7 @@ static lam_status depth_to_space(lmi_onnx_op *o) {
     return whole(o, 1, lmi_onnx_int(o->n, "blocksize", 0));
 }
 
-/* -- recurrences and attention -----------------------------------------------------------------------------
+/* -- recurrences -------------------------------------------------------------------------------------------
  */
 
 /* As one layer of cuDNN's: x, the number of weights of a layer, the weight, the state, mode, hidden size,
@@ -544,26 +549,6 @@ static lam_status recurrent(lmi_onnx_op *o) {
     LAM_TRY(value(o, 11, (lam_value){.type = LAM_FLOAT, .f = 0}));
     LAM_TRY(flag(o, 12, false));
     return flag(o, 13, both);
-}
-
-/* (batch, positions, heads * width) as (batch, heads, positions, width). */
-static lam_status of_heads(lmi_onnx_op *o, int32_t i, const char *heads) {
-    const lmi_onnx_value *v = in(o, i);
-    const int64_t n = lmi_onnx_int(o->n, heads, 0);
-    if (!is_known(v) || v->ndim != 3) return tensor(o, i, i);
-    if (n < 1 || v->sizes[2] % n != 0) return shaped(o, i, i, -1, v->sizes);
-    const int64_t sizes[] = {v->sizes[0], n, v->sizes[1], v->sizes[2] / n};
-    return shaped(o, i, i, 4, sizes);
-}
-
-/* Keys and values of earlier positions make the work unknown: they are not in the shape of the key. */
-static lam_status attention(lmi_onnx_op *o) {
-    if (in(o, 4) || in(o, 5)) return first(o);
-    LAM_TRY(of_heads(o, 0, "q_num_heads"));
-    LAM_TRY(of_heads(o, 1, "kv_num_heads"));
-    LAM_TRY(of_heads(o, 2, "kv_num_heads"));
-    LAM_TRY(tensor(o, 3, 3));
-    return flag(o, 5, lmi_onnx_int(o->n, "is_causal", 0) != 0);
 }
 
 /* -- the table ---------------------------------------------------------------------------------------------

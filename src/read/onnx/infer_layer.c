@@ -411,56 +411,128 @@ void lmi_infer_causal_conv(lmi_node_at *s) {
     lmi_set(s, 1, 3, state);
 }
 
+/* Positions that a cache holds before the node runs: those of its axis or, where the node writes into a cache
+ * that is longer, those that an argument tells. */
+static int64_t past_of(lmi_node_at *s, const lmi_onnx_value *past, int32_t ndim, int32_t told) {
+    int64_t n = -1;
+    if (told >= 0) return lmi_one(s, NULL, told, -1, &n) ? n : -1;
+    return !past ? 0 : past->ndim == ndim ? past->sizes[ndim - 2] : -1;
+}
+
 /* Attention of com.microsoft, which multiplies by its weights itself: input, weights, bias, past. */
 void lmi_infer_packed_attention(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_shaped(s, 0), *w = lmi_arg(s, 1), *past = lmi_arg(s, 2);
     if (!x || x->ndim != 3) return;
-    int64_t all = w && w->ndim == 2 && w->sizes[1] >= 0 ? w->sizes[1] / 3 : -1;
-    int64_t wide = lmi_nth(s, "qkv_hidden_sizes", 2, all), n = lmi_onnx_int(s->n, "num_heads", -1);
+    const bool shared = lmi_onnx_int(s->n, "past_present_share_buffer", 0) != 0;
+    int64_t third = w && w->ndim == 2 && w->sizes[1] >= 0 ? w->sizes[1] / 3 : -1;
+    int64_t wide = lmi_nth(s, "qkv_hidden_sizes", 2, third), n = lmi_onnx_int(s->n, "num_heads", -1);
     const int64_t y[] = {x->sizes[0], x->sizes[1], wide};
     lmi_set(s, 0, 3, y);
-    if (lmi_onnx_attr(s->n, "qkv_hidden_sizes") || lmi_onnx_int(s->n, "past_present_share_buffer", 0)) return;
-    int64_t before = !past ? 0 : past->ndim == 5 ? past->sizes[3] : -1;
-    const int64_t present[] = {2, x->sizes[0], n, lmi_size_plus(x->sizes[1], before),
+    if (shared) {
+        lmi_set_as(s, 1, past);
+        return;
+    }
+    if (lmi_onnx_attr(s->n, "qkv_hidden_sizes")) return; /* heads of two widths in one tensor */
+    const int64_t present[] = {2, x->sizes[0], n, lmi_size_plus(x->sizes[1], past_of(s, past, 5, -1)),
                                n > 0 && wide >= 0 ? wide / n : -1};
     lmi_set(s, 1, 5, present);
 }
 
-/* MultiHeadAttention: query, key, value, past key. */
-void lmi_infer_multi_head(lmi_node_at *s) {
-    const lmi_onnx_value *q = lmi_shaped(s, 0), *k = lmi_arg(s, 1), *v = lmi_arg(s, 2), *past = lmi_arg(s, 3);
-    int64_t n = lmi_onnx_int(s->n, "num_heads", -1);
-    if (!q || q->ndim != 3 || !k || !v || (v->ndim != 3 && v->ndim != 4)) return;
-    lmi_heads of;
-    heads_of(v, n, &of);
-    int64_t before = !past ? 0 : past->ndim == 4 ? past->sizes[2] : -1;
-    int64_t steps =
-        v->ndim == 4 && past ? -1 : lmi_size_plus(v->ndim == 4 ? v->sizes[2] : v->sizes[1], before);
-    int64_t each = q->sizes[2] >= 0 && n > 0 ? q->sizes[2] / n : -1;
-    const int64_t y[] = {q->sizes[0], q->sizes[1], lmi_size_times(n, of.each)};
-    const int64_t key[] = {q->sizes[0], n, steps, each}, value[] = {q->sizes[0], n, steps, of.each};
-    lmi_set(s, 0, 3, y);
-    if (lmi_onnx_int(s->n, "past_present_share_buffer", 0)) return;
-    lmi_set(s, 1, 4, key);
-    lmi_set(s, 2, 4, value);
+/* (batch, steps, heads, parts, width): several in one tensor. */
+static bool several_of(const lmi_onnx_value *x, lmi_heads *out) {
+    if (x->ndim != 5) return false;
+    *out = (lmi_heads){x->sizes[0], x->sizes[2], x->sizes[1], x->sizes[4]};
+    return true;
 }
 
-/* GroupQueryAttention: query, which holds key and value too if there is no key. The caches that it returns
- * are as long as the run needs. */
+/* The query, key and value of MultiHeadAttention: each for itself, or the latter two or all three in one. */
+static bool three_of(const lmi_onnx_value *q, const lmi_onnx_value *k, const lmi_onnx_value *v, int64_t n,
+                     lmi_heads of[3]) {
+    if (!k) {
+        if (!several_of(q, &of[0])) return false;
+        of[1] = of[2] = of[0];
+        return true;
+    }
+    if (q->ndim != 3 || !heads_of(q, n, &of[0])) return false;
+    if (v) return heads_of(k, n, &of[1]) && heads_of(v, n, &of[2]);
+    if (!several_of(k, &of[1])) return false;
+    of[2] = of[1];
+    return true;
+}
+
+/* MultiHeadAttention: query, key, value, past key. */
+void lmi_infer_multi_head(lmi_node_at *s) {
+    const lmi_onnx_value *q = lmi_shaped(s, 0), *past = lmi_arg(s, 3);
+    const bool shared = lmi_onnx_in(s->all->m, s->n, 8) != NULL;
+    const int64_t n = lmi_onnx_int(s->n, "num_heads", -1);
+    lmi_heads of[3];
+    if (!q || !three_of(q, lmi_arg(s, 1), lmi_arg(s, 2), n, of)) return;
+    const lmi_onnx_value *v = lmi_arg(s, 2);
+    const bool twice = past && v && v->ndim == 4; /* what a cache in place of the value adds is not told */
+    const int64_t before = twice ? -1 : past_of(s, past, 4, shared ? 8 : -1);
+    const int64_t steps = lmi_size_plus(of[2].steps, before);
+    const int64_t room = !shared ? steps : past && past->ndim == 4 ? past->sizes[2] : -1;
+    const int64_t y[] = {of[0].batch, of[0].steps, lmi_size_times(n, of[2].each)};
+    const int64_t key[] = {of[0].batch, n, room, of[0].each}, value[] = {of[0].batch, n, room, of[2].each};
+    const int64_t scores[] = {of[0].batch, n, of[0].steps, steps};
+    lmi_set(s, 0, 3, y);
+    if (lmi_onnx_int(s->n, "past_present_share_buffer", 0)) return; /* of older versions */
+    lmi_set(s, 1, 4, key);
+    lmi_set(s, 2, 4, value);
+    lmi_set(s, 3, 4, scores);
+}
+
+/* The same inside of a decoder, whose caches it writes into. */
+void lmi_infer_masked_multi_head(lmi_node_at *s) {
+    const lmi_onnx_value *q = lmi_shaped(s, 0), *v = lmi_arg(s, 1), *past = lmi_arg(s, 2);
+    const int64_t n = lmi_onnx_int(s->n, "num_heads", -1);
+    lmi_heads of;
+    if (!q || q->ndim != 3 || !heads_of(v, n, &of)) return;
+    const int64_t y[] = {q->sizes[0], q->sizes[1], lmi_size_times(n, of.each)};
+    lmi_set(s, 0, 3, y);
+    if (!past || past->ndim != 4) return;
+    const bool shared = lmi_onnx_int(s->n, "past_present_share_buffer", 0) != 0;
+    const int64_t room = shared         ? past->sizes[2]
+                         : v->ndim == 3 ? lmi_size_plus(past->sizes[2], of.steps)
+                                        : -1;
+    const int64_t present[] = {past->sizes[0], past->sizes[1], room, past->sizes[3]};
+    lmi_set(s, 1, 4, present);
+    lmi_set(s, 2, 4, present);
+}
+
+/* GroupQueryAttention: query, which holds key and value too if there is no key; the cache; how many positions
+ * there are with the new ones. The caches that it returns are as long as these, or as those that it was
+ * given. */
 void lmi_infer_group_query(lmi_node_at *s) {
+    enum { TOTAL = 6, PAST_VALUE = 4 };
     const lmi_onnx_value *q = lmi_shaped(s, 0), *k = lmi_arg(s, 1), *past = lmi_arg(s, 2);
-    int64_t n = lmi_onnx_int(s->n, "num_heads", -1), n_kv = lmi_onnx_int(s->n, "kv_num_heads", -1);
+    const lmi_onnx_value *past_value = lmi_onnx_in(s->all->m, s->n, PAST_VALUE);
+    int64_t n = lmi_onnx_int(s->n, "num_heads", -1), n_kv = lmi_onnx_int(s->n, "kv_num_heads", -1), total;
     if (!q || q->ndim != 3) return;
-    int64_t all = lmi_size_plus(n, lmi_size_times(2, n_kv)), each = -1;
+    int64_t all = lmi_size_plus(n, lmi_size_times(2, n_kv)), each = -1, room = -1;
     if (k)
         each = q->sizes[2] >= 0 && n > 0 ? q->sizes[2] / n : -1;
     else if (q->sizes[2] >= 0 && all > 0)
         each = q->sizes[2] / all;
+    if (!lmi_one(s, NULL, TOTAL, -1, &total)) total = -1;
+    const int64_t steps = k ? (k->ndim == 3 ? k->sizes[1] : -1) : q->sizes[1];
+    const int64_t kept = past && past->ndim == 4 ? past->sizes[2] : -1;
+    if (!past)
+        room = total >= 0 ? total : steps;
+    else if (lmi_onnx_int(s->n, "sliding_window_cache", 0))
+        room = kept;
+    else if (total >= 0 && kept >= 0)
+        room = total > kept ? total : kept;
     const int64_t y[] = {q->sizes[0], q->sizes[1], lmi_size_times(n, each)};
-    const int64_t present[] = {q->sizes[0], n_kv, -1, past && past->ndim == 4 ? past->sizes[3] : each};
+    const int64_t key[] = {q->sizes[0], n_kv, room, past && past->ndim == 4 ? past->sizes[3] : each};
+    const int64_t value[] = {q->sizes[0], n_kv, room,
+                             past_value && past_value->ndim == 4 ? past_value->sizes[3] : each};
+    const int64_t scores[] = {q->sizes[0], n, q->sizes[1], !past && total < 0 ? steps : total};
     lmi_set(s, 0, 3, y);
-    lmi_set(s, 1, 4, present);
-    lmi_set(s, 2, 4, present);
+    lmi_set(s, 1, 4, key);
+    lmi_set(s, 2, 4, value);
+    lmi_set(s, 3, 4, scores);
+    for (int32_t i = 1; i <= 2; i++) lmi_set_type(s, i, past ? past->type : q->type);
 }
 
 /* The determinant of the last two axes. */

@@ -166,20 +166,10 @@ static lam_status own(source *g, int32_t place, const char *name, int32_t tensor
 }
 
 static lam_status add_tensor(source *g, int32_t value, int32_t *out) {
-    const lmi_onnx_value *v = lmi_onnx_value_at(g->m, value);
-    const lam_op_arg as = lmi_onnx_arg(g->m, value, 0);
-    uint64_t bytes;
-    const bool known = v->where == LMI_ONNX_SPARSE || lmi_onnx_raw_bytes(v, &bytes);
-    const lam_tensor_info info = {.dtype = as.dtype,
-                                  .ndim = as.ndim,
-                                  .sizes = as.sizes,
-                                  .bytes = v->where == LMI_ONNX_SPARSE ? (int64_t)v->bytes
-                                           : known                     ? (int64_t)bytes
-                                                                       : -1,
-                                  .storage = as.storage,
-                                  .object = as.object};
+    lam_tensor_info info;
+    LAM_TRY(lmi_onnx_weight(g->m, value, &g->uses[value], &info, &g->a, g->e));
     LAM_TRY(lam_build_tensor(g->b, &info, out, g->e));
-    return known ? LAM_OK : lam_build_wraps(g->b, *out, -1, -1, g->e);
+    return info.bytes >= 0 ? LAM_OK : lam_build_wraps(g->b, *out, -1, -1, g->e);
 }
 
 /* The last part of a name, which is the module's own for its tensor. */

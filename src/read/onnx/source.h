@@ -2,7 +2,7 @@
  * A graph as a source of a model.
  *
  * source.c pushes the model; scopes.c finds the module of a node, and weights.c the constants that are
- * parameters. arguments.c: a node as an operator. */
+ * parameters. arguments.c, attention.c: a node as an operator. */
 #ifndef LMI_READ_ONNX_SOURCE_H
 #define LMI_READ_ONNX_SOURCE_H
 
@@ -90,6 +90,12 @@ typedef struct lmi_onnx_use {
 } lmi_onnx_use;
 /* Adds what a node reads; `uses`: one a value of the model. */
 void lmi_onnx_look_at(const lmi_onnx_model *m, lmi_onnx_use *uses, int32_t node);
+/* The sizes, at most three, of the numbers that the i-th argument of a node holds packed, several in a byte,
+ * and how many axes there are; -1: it holds them one by one, or it is not known how. */
+int32_t lmi_onnx_unpacked(const lmi_onnx_model *m, const lmi_onnx_node *n, int32_t i, int64_t sizes[3]);
+/* A weight as it is told: with the shape and the type of its numbers, and the bytes of all that holds it. */
+lam_status lmi_onnx_weight(lmi_onnx_model *m, int32_t value, const lmi_onnx_use *u, lam_tensor_info *to,
+                           lmi_arena *a, lam_error *e);
 /* `named`: its name is that of a module's tensor. */
 lmi_onnx_role lmi_onnx_role_of(const lmi_onnx_value *v, const lmi_onnx_use *u, bool named);
 

@@ -19,6 +19,7 @@ typedef struct attention {
     int32_t mask_ndim;
     int64_t mask_sizes[4];
     bool open[MOST_MASK], read;
+    bool capped, padded; /* scores are kept below a limit; a second mask is added to them */
 } attention;
 
 static void random_mask(attention *a) {
@@ -123,6 +124,8 @@ static double score(const attention *a, const tensors *t, int64_t head, int64_t 
         s = mac(s, rd(t->q, (head * a->lq + i) * a->d + c),
                 rd(t->k, (group(a, head) * a->lk + j) * a->d + c));
     s = mul(s, 0.5);
+    if (a->capped) s = mul(exp1(dvd(s, 2)), 2); /* a library function, as tanh is */
+    if (a->padded) s = add(s, 1);
     return a->mask ? add(s, rd(t->mask, mask_at(a, head, i, j))) : s;
 }
 
@@ -437,6 +440,161 @@ static void cudnn(void **state) {
     }
 }
 
+/* -- what is fused into an attention ----------------------------------------------------------------------
+ */
+
+/* So many operations on each of n elements. */
+static void each_of(int64_t n, int64_t operations) {
+    for (int64_t i = 0; i < n * operations; i++) (void)mul(1, 2);
+}
+
+/* A product of x, (rows, wide), with a matrix, which a bias begins. */
+static void projection(int64_t rows, int64_t wide, int64_t out) {
+    for (int64_t i = 0; i < rows * out; i++) {
+        double sum = 1;
+        for (int64_t k = 0; k < wide; k++) sum = mac(sum, 1, 2);
+    }
+}
+
+static void with_weights(const attention *a, bool *projects) {
+    const int64_t wide = pick(1, 3), out = pick(1, 4);
+    *projects = coin();
+    if (!*projects) return;
+    in_whole(11, SIZES(a->b, a->lq, wide));
+    in_whole(12, SIZES(wide, out));
+    projection(a->b * a->lq, wide, out);
+}
+
+/* Biases, a rotation, norms of heads, and a weight of each head that goes to no key. */
+static void with_more(const attention *a, int64_t past, bool projects) {
+    const int64_t q = a->b * a->lq * a->h * a->d, fresh = a->b * (a->lk - past) * a->kv;
+    const int64_t turned = pick(0, a->d);
+    in_int(9, turned);
+    for (int64_t i = 0; i < (q + fresh * a->d) / a->d * turned; i++) (void)add(mul(1, 2), mul(1, 2));
+    if (a->capped) in_bool(10, true);
+    if (coin()) {
+        in_whole(13, SIZES(5));
+        if (!projects) each_of(q + fresh * (a->d + a->dv), 1);
+    }
+    if (coin()) {
+        in_bool(14, true);
+        for (int64_t i = 0; i < a->b * a->h * a->lq; i++) (void)add(exp1(1), 1);
+    }
+    if (coin()) {
+        in_whole(15, SIZES(a->d));
+        for (int64_t row = 0; row < (q + fresh * a->d) / a->d; row++) {
+            double sum = 0; /* x / sqrt(eps + mean(x^2)) * w */
+            for (int64_t i = 0; i < a->d; i++) sum = i ? add(sum, mul(1, 2)) : mul(1, 2);
+            each_of(1, 3);
+            each_of(a->d, 2);
+        }
+    }
+}
+
+/* A cache: the first query stands behind `past` keys. */
+static void fused(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 10000); i++) {
+        reseed((uint64_t)i);
+        attention a;
+        random_attention(&a);
+        const int64_t past = pick(0, a.lk), left = pick(-1, 3), right = pick(-1, 3);
+        bool causal = coin(), projects;
+        a.mask = pick(0, 3) == 0;
+        a.causal = a.read = false;
+        a.capped = coin();
+        a.padded = pick(0, 3) == 0;
+        if (left >= 0) a.low = past - left;
+        if (right >= 0) a.high = past + right;
+        if (causal) a.high = past;
+        op_new("com.microsoft::GroupQueryAttention");
+        tensors t = make(&a);
+        cells *y = cells_of(a.b * a.h * a.lq * a.dv);
+        in_ints(0, SIZES(a.b, a.lq, a.h, a.d));
+        in_ints(1, SIZES(a.b, a.lk, a.kv, a.d));
+        in_ints(2, SIZES(a.b, a.lk, a.kv, a.dv));
+        in_mask(&a, 3);
+        if (a.padded) in_whole(4, SIZES(a.b, a.lk));
+        in_bool(5, causal);
+        in_window(6, left, right);
+        in_int(8, past);
+        with_weights(&a, &projects);
+        with_more(&a, past, projects);
+        rows(&a, 16);
+        out_tensor(0, SIZES(a.b, a.lq, a.h, a.dv));
+        forward_walk(&a, &t, y);
+        op_proves_but(a.mask || a.padded ? 1 << LAM_EFFECTIVE_MACS | 1 << LAM_EFFECTIVE_FLOPS : 0);
+    }
+}
+
+/* How long a sequence is depends on values, or the number of earlier positions is not known. */
+static void fused_without_sizes(void **state) {
+    (void)state;
+    lam_count got[LAM_N_METRICS];
+    for (int unknown = 0; unknown < 4; unknown++) {
+        op_new("com.microsoft::MultiHeadAttention");
+        for (int32_t k = 0; k < (unknown == 1 ? 2 : 3); k++) in_ints(k, SIZES(2, 5, 3, 4));
+        if (unknown == 0)
+            in_none(5);
+        else
+            in_bool(5, false);
+        if (unknown == 2) in_int(8, 6);
+        if (unknown == 3) in_none(9);
+        in_tensor(16, SIZES(2, 5, 12));
+        out_tensor(0, SIZES(2, 5, 12));
+        op_counts(got);
+        const bool macs = unknown == 0 || unknown == 3;
+        assert_int_equal(got[LAM_MACS].state, macs ? LAM_EXACT : LAM_UNKNOWN);
+        assert_int_equal(got[LAM_EFFECTIVE_MACS].state, unknown == 3 ? LAM_EXACT : LAM_UNKNOWN);
+        if (macs) op_same(LAM_MACS, got[LAM_MACS], 2 * 3 * 25 * 8);
+    }
+}
+
+static void rotation(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 10000); i++) {
+        reseed((uint64_t)i);
+        const int64_t b = pick(0, 3), lq = pick(1, 3), h = pick(1, 3), d = 2 * pick(1, 4),
+                      turned = 2 * pick(0, d / 2);
+        op_new(coin() ? "onnx::RotaryEmbedding.node" : "com.microsoft::RotaryEmbedding");
+        in_whole(0, SIZES(b, lq, h, d));
+        in_int(1, turned);
+        in_whole(16, SIZES(lq, d / 2));
+        in_whole(17, SIZES(lq, d / 2));
+        out_whole(0, SIZES(b, lq, h, d));
+        for (int64_t k = 0; k < b * lq * h * turned; k++) (void)add(mul(1, 2), mul(1, 2));
+        op_proves();
+    }
+    op_new("onnx::RotaryEmbedding.node");
+    in_tensor(0, SIZES(2, 3, 4));
+    out_tensor(0, SIZES(2, 3, 4));
+    op_says(0, -1, 48);
+}
+
+static void experts(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 10000); i++) {
+        reseed((uint64_t)i);
+        const int64_t n = pick(0, 4), wide = pick(1, 3), inner = pick(1, 3), chosen = pick(1, 3),
+                      gate = pick(0, 1);
+        op_new(coin() ? "com.microsoft::MoE" : "com.microsoft::QMoE");
+        in_tensor(0, SIZES(n, wide));
+        in_int(1, chosen);
+        in_ints(2, 3, (const int64_t[]){inner * wide, wide * inner, gate * inner * wide});
+        out_tensor(0, SIZES(n, wide));
+        for (int64_t row = 0; row < n * chosen; row++) {
+            projection(1, wide, inner * (1 + gate));
+            projection(1, inner, wide);
+        }
+        op_proves_but(1 << LAM_FLOPS | 1 << LAM_DMAS | 1 << LAM_BYTES_WRITTEN);
+    }
+    op_new("com.microsoft::MoE");
+    in_tensor(0, SIZES(2, 4));
+    in_int(1, 2);
+    out_tensor(0, SIZES(2, 4));
+    op_says(-1, -1, -1);
+}
+
 /* Fused kernels in which nothing was seen: projections, attention and the feed-forward block by hand. */
 static void whole_layers(void **state) {
     (void)state;
@@ -474,6 +632,10 @@ int main(void) {
         cmocka_unit_test(backward_of_rows),
         cmocka_unit_test(masks_that_do_not_tell),
         cmocka_unit_test(cudnn),
+        cmocka_unit_test(fused),
+        cmocka_unit_test(fused_without_sizes),
+        cmocka_unit_test(rotation),
+        cmocka_unit_test(experts),
         cmocka_unit_test(whole_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -132,6 +132,40 @@ static void rows_norm(void **state) {
     }
 }
 
+/* Tensors that are added before. */
+static void skip_norm(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 10000); i++) {
+        reseed((uint64_t)i);
+        const bool rms = coin(), shifts = !rms && coin(), added = coin(), means = coin();
+        const int64_t batch = pick(1, 3), chan = pick(1, 4), n = batch * chan;
+        deal d;
+        deal_rows(&d, batch, chan);
+        op_new(rms ? "com.microsoft::SkipSimplifiedLayerNormalization"
+                   : "com.microsoft::SkipLayerNormalization");
+        in_tensor(0, SIZES(batch, chan));
+        in_tensor(1, SIZES(batch, chan));
+        in_tensor(2, SIZES(chan));
+        if (shifts) in_tensor(3, SIZES(chan));
+        if (added) in_tensor(rms ? 3 : 4, SIZES(chan));
+        out_tensor(0, SIZES(batch, chan));
+        if (means) out_tensor(1, SIZES(batch, 1));
+        each(n, 1 + added);
+        if (rms) {
+            each(d.n, 1);
+            sums(&d, d.row, d.rows);
+            each(d.rows, 3);
+            each(d.n, 1);
+        } else {
+            normalise(&d);
+        }
+        affine(&d, true, shifts);
+        reads(2 * n), reads(chan * (1 + shifts + added));
+        writes(n), writes(means ? batch : 0);
+        op_proves();
+    }
+}
+
 /* -- backward ------------------------------------------------------------------------------------------ */
 
 static void outputs(const bool *want, int32_t n, int64_t a, int64_t b, int64_t c, int64_t scales) {
@@ -427,15 +461,11 @@ static void renorm(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batch_norm),
-        cmocka_unit_test(rows_norm),
-        cmocka_unit_test(batch_norm_backward),
-        cmocka_unit_test(row_norm_backward),
-        cmocka_unit_test(weight_norm),
-        cmocka_unit_test(softmax),
-        cmocka_unit_test(multi_margin),
-        cmocka_unit_test(multilabel_margin),
-        cmocka_unit_test(renorm),
+        cmocka_unit_test(batch_norm),        cmocka_unit_test(rows_norm),
+        cmocka_unit_test(skip_norm),         cmocka_unit_test(batch_norm_backward),
+        cmocka_unit_test(row_norm_backward), cmocka_unit_test(weight_norm),
+        cmocka_unit_test(softmax),           cmocka_unit_test(multi_margin),
+        cmocka_unit_test(multilabel_margin), cmocka_unit_test(renorm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

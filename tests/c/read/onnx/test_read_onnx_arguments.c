@@ -64,7 +64,7 @@ static void put_values(lmi_buf *g, const char *words) {
 
 static void save_node(const char *file, int opset, const char *node, const char *attributes,
                       const char *values) {
-    char words[128], word[160];
+    char words[192], word[160];
     int used;
     lmi_buf g = begun(), y = begun();
     snprintf(words, sizeof words, "%s y -", node);
@@ -142,7 +142,7 @@ static void may_have_other_arguments(const told *t) {
     static const char *const kinds[] = {
         "7",     "0.5", "word",
         "word;", "1,2", "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"};
-    char node[256], inputs[128], attributes[512], values[512], other[128];
+    char node[256], inputs[160], attributes[512], values[512], other[128];
     const size_t op = strcspn(t->node, " ") + 1;
     snprintf(values, sizeof values, "%s one_:1 seven_:7 six_:1,2,3,4,5,6", t->values);
     for (size_t k = 0; k < sizeof others / sizeof *others; k++)
@@ -368,8 +368,176 @@ static void settings_stand_where_rules_read_them(void **state) {
          "onnx::Attention.node 0:1x2x5x4 1:1x2x6x4 2:1x2x6x4 5:false", 23},
         {"Attention x,k,v,m", "", "x 1,2,5,4 k 1,2,6,4 v 1,2,6,4 m 5,6",
          "onnx::Attention.node 0:1x2x5x4 1:1x2x6x4 2:1x2x6x4 3:5x6 5:false", 23},
-        {"Attention x,k,v,-,p,q", "", "x 1,2,5,4 k 1,2,6,4 v 1,2,6,4 p 1,2,3,4 q 1,2,3,4",
-         "onnx::Attention.node 0:1x2x5x4", 23},
+    };
+    ARE_TOLD(all);
+}
+
+/* -- attention with a cache, and what is fused into it --------------------------------------------------- */
+
+/* Sizes inside are lists at 0 to 2, flags and numbers at 5 to 10, the tensors at their roles or from 16 on.
+ */
+static void caches_are_told(void **state) {
+    (void)state;
+    static const told all[] = {
+        {"Attention x,k,v,-,p,q", "is_causal=1", "x 1,2,5,4 k 1,2,6,4 v 1,2,6,4 p 1,2,3,4 q 1,2,3,4",
+         "onnx::Attention.cached 0:[1,5,2,4] 1:[1,9,2,4] 2:[1,9,2,4] 8:3 5:true 16:1x2x5x4 17:1x2x6x4 "
+         "18:1x2x6x4 20:1x2x3x4 21:1x2x3x4",
+         23},
+        {"Attention x,k,v", "q_num_heads=2 kv_num_heads=1 softcap=2.0", "x 1,5,8 k 1,6,4 v 1,6,4",
+         "onnx::Attention.cached 0:[1,5,2,4] 1:[1,6,1,4] 2:[1,6,1,4] 8:0 5:false 10:true 16:1x5x8 17:1x6x4 "
+         "18:1x6x4",
+         23},
+        {"Attention x,k,v,m,-,-,n", "left_window_size=2 right_window_size=1",
+         "x 1,2,5,4 k 1,2,6,4 v 1,2,6,4 m 5,6 n=6",
+         "onnx::Attention.cached 0:[1,5,2,4] 1:[1,6,2,4] 2:[1,6,2,4] 8:0 5:0 6:2 7:1 16:1x2x5x4 17:1x2x6x4 "
+         "18:1x2x6x4 3:5x6 22:1",
+         24},
+        {"Attention x,k,v,-,p,q", "", "x 1,2,5,4 k 1,2,6,4 v 1,2,6,4 p n,2,3,4 q 1,2,3,4",
+         "onnx::Attention.cached 5:false 16:1x2x5x4 17:1x2x6x4 18:1x2x6x4 20:? 21:1x2x3x4", 23},
+        {"ms.GroupQueryAttention x,k,v,p,q,s,t", "num_heads=2 kv_num_heads=1",
+         "x 1,1,8 k 1,1,4 v 1,1,4 p 1,1,3,4 q 1,1,3,4 s#3 t#4",
+         "com.microsoft::GroupQueryAttention 0:[1,1,2,4] 1:[1,4,1,4] 2:[1,4,1,4] 8:3 5:true 16:1x1x8 "
+         "17:1x1x4 18:1x1x4 19:1x1x3x4 20:1x1x3x4 21:1 22:1",
+         0},
+        {"ms.GroupQueryAttention x,-,-,p,q,s,t,c,d",
+         "num_heads=2 kv_num_heads=1 do_rotary=1 local_window_size=2",
+         "x 1,1,16 p 1,1,9,4 q 1,1,9,4 s#3 t#4 c:32,1 d:32,1",
+         "com.microsoft::GroupQueryAttention 0:[1,1,2,4] 1:[1,4,1,4] 2:[1,4,1,4] 8:3 5:true 6:1 9:2 "
+         "16:1x1x16 19:? 20:? 21:1 22:1 23:1x1 24:1x1",
+         0},
+        {"ms.GroupQueryAttention x,k,v,-,-,s,t,-,-,-,m,h,-,-,a,b",
+         "num_heads=2 kv_num_heads=2 softcap=3.0 causal=0",
+         "x 2,5,8 k 2,5,8 v 2,5,8 s#4,4 t 1 m 2,2,5,5 h:2 a:4 b:4",
+         "com.microsoft::GroupQueryAttention 0:[2,5,2,4] 1:[2,5,2,4] 2:[2,5,2,4] 8:0 5:0 10:true 14:true "
+         "16:2x5x8 17:2x5x8 18:2x5x8 21:2 22:1 3:2x2x5x5 27:2 15:4 31:4",
+         0},
+        {"ms.GroupQueryAttention x,k,v,p,q,s,t", "num_heads=2 kv_num_heads=1",
+         "x 1,1,8 k 1,1,4 v 1,1,4 p 1,1,3,4 q 1,1,3,4 s 1 t 1",
+         "com.microsoft::GroupQueryAttention 5:true 16:1x1x8 17:1x1x4 18:1x1x4 19:? 20:? 21:1 22:1", 0},
+        {"ms.GroupQueryAttention x,k,v,p,q,s,t", "num_heads=2 kv_num_heads=1 sliding_window_cache=1",
+         "x 1,1,8 k 1,1,4 v 1,1,4 p 1,1,3,4 q 1,1,3,4 s#3 t#4",
+         "com.microsoft::GroupQueryAttention 5:true 16:1x1x8 17:1x1x4 18:1x1x4 19:? 20:? 21:1 22:1", 0},
+    };
+    ARE_TOLD(all);
+}
+
+static void other_attentions_are_told(void **state) {
+    (void)state;
+    static const told all[] = {
+        {"ms.MultiHeadAttention x,k,v,b,m,e,p,q", "num_heads=2 unidirectional=1",
+         "x 1,5,8 k 1,5,8 v 1,5,8 b:24 m 1,8 e 1,2,5,8 p 1,2,3,4 q 1,2,3,4",
+         "com.microsoft::MultiHeadAttention 0:[1,5,2,4] 1:[1,8,2,4] 2:[1,8,2,4] 8:3 5:true 16:1x5x8 17:1x5x8 "
+         "18:1x5x8 13:24 4:1x8 3:1x2x5x8 22:1x2x3x4 23:1x2x3x4",
+         0},
+        {"ms.MultiHeadAttention x", "num_heads=2", "x 1,5,2,3,4",
+         "com.microsoft::MultiHeadAttention 0:[1,5,2,4] 1:[1,5,2,4] 2:[1,5,2,4] 8:0 5:false 16:1x5x2x3x4", 0},
+        {"ms.MultiHeadAttention x,k", "num_heads=2", "x 1,5,8 k 1,6,2,2,4",
+         "com.microsoft::MultiHeadAttention 0:[1,5,2,4] 1:[1,6,2,4] 2:[1,6,2,4] 8:0 5:false 16:1x5x8 "
+         "17:1x6x2x2x4",
+         0},
+        {"ms.MultiHeadAttention x,k,v", "num_heads=2", "x 1,5,8 k 1,2,6,4 v 1,2,6,4",
+         "com.microsoft::MultiHeadAttention 0:[1,5,2,4] 1:[1,6,2,4] 2:[1,6,2,4] 8:0 5:false 16:1x5x8 "
+         "17:1x2x6x4 18:1x2x6x4",
+         0},
+        {"ms.MultiHeadAttention x,k,v,-,-,-,p,q", "num_heads=2",
+         "x 1,1,8 k 1,2,6,4 v 1,2,6,4 p 1,2,9,4 q 1,2,9,4",
+         "com.microsoft::MultiHeadAttention 5:false 16:1x1x8 17:1x2x6x4 18:1x2x6x4 22:? 23:?", 0},
+        {"ms.MultiHeadAttention x,k,v,-,-,-,p,q,n", "num_heads=2",
+         "x 1,1,8 k 1,1,8 v 1,1,8 p 1,2,9,4 q 1,2,9,4 n#3",
+         "com.microsoft::MultiHeadAttention 0:[1,1,2,4] 1:[1,4,2,4] 2:[1,4,2,4] 8:3 5:false 16:1x1x8 "
+         "17:1x1x8 18:1x1x8 22:? 23:? 24:1",
+         0},
+        {"ms.Attention x,w,b,m,p", "num_heads=2 unidirectional=1 do_rotary=1",
+         "x 1,5,6 w:6,24 b:24 m 1,8 p 2,1,2,3,4",
+         "com.microsoft::Attention 0:[1,5,2,4] 1:[1,8,2,4] 2:[1,8,2,4] 8:3 5:true 9:4 11:1x5x6 12:6x24 13:24 "
+         "4:1x8 20:2x1x2x3x4",
+         0},
+        {"ms.Attention x,w,b,-,p,e,n", "num_heads=2 qkv_hidden_sizes=8,8,4 past_present_share_buffer=1",
+         "x 1,5,6 w:6,20 b:20 p 2,1,2,9,4 e 1,2,5,8 n#3",
+         "com.microsoft::Attention 0:[1,5,2,4] 1:[1,8,2,4] 2:[1,8,2,2] 8:3 5:false 11:1x5x6 12:6x20 13:20 "
+         "20:? 3:1x2x5x8 22:1",
+         0},
+        {"ms.QAttention x,w,b,s,t,m,z,r,p", "num_heads=2",
+         "x 1,5,6 w:6,24 b:24 s:1 t:1 m 1 z:1 r:1 p 2,1,2,3,4",
+         "com.microsoft::QAttention 0:[1,5,2,4] 1:[1,8,2,4] 2:[1,8,2,4] 8:3 5:false 11:1x5x6 12:6x24 13:24 "
+         "19:1 20:1 4:1 22:1 23:1 24:2x1x2x3x4",
+         0},
+        {"ms.QAttention x,w,b,s,t,m,z,r,p", "num_heads=2 past_present_share_buffer=1",
+         "x 1,5,6 w:6,24 b:24 s:1 t:1 m 1 z:1 r:1 p 2,1,2,3,4",
+         "com.microsoft::QAttention 5:false 11:1x5x6 12:6x24 13:24 19:1 20:1 4:1 22:1 23:1 24:?", 0},
+    };
+    ARE_TOLD(all);
+}
+
+static void what_is_fused_is_told(void **state) {
+    (void)state;
+    static const told all[] = {
+        {"RotaryEmbedding x,c,s,p", "", "x 1,2,5,4 c:9,2 s:9,2 p 1,5",
+         "onnx::RotaryEmbedding.node 0:1x5x2x4 1:4 17:5x2 18:5x2 19:1x5", 23},
+        {"RotaryEmbedding x,c,s", "num_heads=2 rotary_embedding_dim=2", "x 1,5,8 c:1,5,1 s:1,5,1",
+         "onnx::RotaryEmbedding.node 0:1x5x2x4 1:2 17:1x5x1 18:1x5x1", 23},
+        {"ms.RotaryEmbedding x,p,c,s", "", "x 1,5,8 p 1,5 c:9,2 s:9,2",
+         "com.microsoft::RotaryEmbedding 0:1x5x2x4 1:4 17:1x5 18:5x2 19:5x2", 0},
+        {"ms.RotaryEmbedding x,p,c,s", "", "x n,5,8 p 1,5 c:9,2 s:9,2", "com.microsoft::RotaryEmbedding 0:?",
+         0},
+        {"ms.SkipLayerNormalization x,r,g,b,a", "", "x 1,5,4 r 1,5,4 g:4 b:4 a:4",
+         "com.microsoft::SkipLayerNormalization 0:1x5x4 1:1x5x4 2:4 3:4 4:4", 0},
+        {"ms.SkipSimplifiedLayerNormalization x,r,g", "", "x 1,5,4 r 1,5,4 g:4",
+         "com.microsoft::SkipSimplifiedLayerNormalization 0:1x5x4 1:1x5x4 2:4", 0},
+        {"SimplifiedLayerNormalization x,g", "axis=-1", "x 1,5,4 g:4",
+         "onnx::SimplifiedLayerNormalization 0:1x5x4 1:[4] 2:4", 0},
+        {"ms.MoE x,r,a,-,b,-,c", "k=2", "x 6,4 r 6,3 a:3,8,4 b:3,4,8 c:3,8,4",
+         "com.microsoft::MoE 0:6x4 1:2 2:[32,32,32] 3:6x3 4:3x8x4 6:3x4x8 8:3x8x4", 0},
+        {"ms.MoE x,r,a,-,b", "", "x 6,4 r 6,3 a n,8,4 b:3,4,8",
+         "com.microsoft::MoE 0:6x4 1:1 3:6x3 4:? 6:3x4x8", 0},
+        {"ms.QMoE x,r,a,s,-,b,t", "k=2 expert_weight_bits=8", "x 6,4 r 6,3 a:3,8,4 s:3,8 b:3,4,8 t:3,4",
+         "com.microsoft::QMoE 0:6x4 1:2 2:[32,32] 3:6x3 4:3x8x4 5:3x8 7:3x4x8 8:3x4", 0},
+        {"ms.FusedMatMul x,w", "transA=1 transB=1 alpha=0.5", "x 2,5,4 w:3,5",
+         "com.microsoft::FusedMatMul 0:2x4x5 1:5x3 2:0.5", 0},
+        {"ms.TransposeMatMul x,w", "", "x 5 w:5,3", "com.microsoft::TransposeMatMul 0:5 1:5x3 2:1", 0},
+        {"ms.QGemm x,s,z,w,t,u,b,v,r", "transB=1", "x 2,3 s:1 z:1 w:4,3 t:1 u:1 b:4 v:1 r:1",
+         "com.microsoft::QGemm 0:4 1:2x3 2:3x4 3:1 4:1", 0},
+        {"ms.FusedGemm x,w,b", "activation=Relu", "x 2,3 w:3,4 b:4",
+         "com.microsoft::FusedGemm 0:4 1:2x3 2:3x4 3:1 4:1 5:false", 0},
+        {"ms.FusedGemm x,w,b", "activation=Tanh", "x 2,3 w:3,4 b:4",
+         "com.microsoft::FusedGemm 0:4 1:2x3 2:3x4 3:1 4:1", 0},
+        {"ms.FusedConv x,w,b", "activation=Relu", "x 1,2,8,8 w:4,2,3,3 b:4",
+         "com.microsoft::FusedConv.act 0:1x2x8x8 1:4x2x3x3 2:4 3:[1,1] 4:[0,0] 5:[1,1] 6:false 7:[0,0] 8:1",
+         0},
+        {"ms.FusedConv x,w,-,z", "", "x 1,2,8,8 w:4,2,3,3 z 1,4,6,6",
+         "com.microsoft::FusedConv.act 0:1x2x8x8 1:4x2x3x3 3:[1,1] 4:[0,0] 5:[1,1] 6:false 7:[0,0] 8:1 "
+         "9:1x4x6x6",
+         0},
+        {"ms.FusedConv x,w", "", "x 1,2,8,8 w:4,2,3,3",
+         "com.microsoft::FusedConv 0:1x2x8x8 1:4x2x3x3 3:[1,1] 4:[0,0] 5:[1,1] 6:false 7:[0,0] 8:1", 0},
+        {"ms.FastGelu x,b", "", "x 2,3 b:3", "com.microsoft::FastGelu.bias 0:2x3 1:3", 0},
+        {"ms.FastGelu x", "", "x 2,3", "com.microsoft::FastGelu 0:2x3", 0},
+        {"ms.QLinearAdd x,s,z,r,t,u,v,w", "", "x 2,3 s:1 z:1 r 3 t:1 u:1 v:1 w:1",
+         "com.microsoft::QLinearAdd 0:2x3 1:3", 0},
+        {"ms.QLinearConcat s,z,x,t,u,r,v,w", "axis=1", "s:1 z:1 x 2,3 t:1 u:1 r 2,5 v:1 w:1",
+         "com.microsoft::QLinearConcat 0:2x3 0:2x5 1:1", 0},
+        {"ms.QLinearSoftmax x,s,z,t,u", "axis=1 opset=13", "x 2,3,4 s:1 z:1 t:1 u:1",
+         "com.microsoft::QLinearSoftmax 0:2x3x4 1:1", 0},
+        {"ms.QLinearSoftmax x,s,z,t,u", "axis=1 opset=12", "x 2,3,4 s:1 z:1 t:1 u:1",
+         "com.microsoft::QLinearSoftmax 0:2x12 1:1", 0},
+        {"ms.QLinearReduceMean x,s,z,t,u", "axes=1, keepdims=0", "x 2,3,4 s:1 z:1 t:1 u:1",
+         "com.microsoft::QLinearReduceMean 0:2x3x4 1:[1] 2:false", 0},
+        {"ms.QLinearWhere c,x,s,z,r,t,u,v,w", "", "c 2,3 x 2,3 s:1 z:1 r 2,3 t:1 u:1 v:1 w:1",
+         "com.microsoft::QLinearWhere 0:2x3 1:2x3 2:2x3", 0},
+        {"ms.QLinearAveragePool x,s,z,t,u", "kernel_shape=2,2 channels_last=1", "x 1,8,8,2 s:1 z:1 t:1 u:1",
+         "com.microsoft::QLinearAveragePool 0:1x8x8x2 1:[2,2] 2:[1,1] 3:[0,0] 4:false", 0},
+        {"ms.QLinearGlobalAveragePool x,s,z,t,u", "", "x 1,2,8,8 s:1 z:1 t:1 u:1",
+         "com.microsoft::QLinearGlobalAveragePool.2d 0:1x2x8x8", 0},
+        {"ms.QLinearGlobalAveragePool x,s,z,t,u", "channels_last=1", "x 1,8,8,2 s:1 z:1 t:1 u:1",
+         "com.microsoft::QLinearGlobalAveragePool 0:1x8x8x2", 0},
+        {"ms.GatherBlockQuantized w,i,s", "", "w:9,4 i 2,3 s:9,1",
+         "com.microsoft::GatherBlockQuantized 0:? 1:2x3 2:?", 0},
+        {"ms.EmbedLayerNormalization i,-,w,p,-,g,b", "", "i 2,3 w:9,4 p:8,4 g:4 b:4",
+         "com.microsoft::EmbedLayerNormalization 0:2x3 2:? 3:? 5:4 6:4", 0},
+        {"DeformConv x,w,o,b,m", "", "x 1,4,8,8 w:6,4,3,3 o 1,18,6,6 b:6 m 1,9,6,6",
+         "onnx::DeformConv 0:1x4x8x8 1:6x4x3x3 2:1x18x6x6 4:6 3:1x9x6x6 13:true", 22},
+        {"DeformConv x,w,o", "", "x 1,4,8,8 w:6,4,3,3 o 1,18,6,6",
+         "onnx::DeformConv 0:1x4x8x8 1:6x4x3x3 2:1x18x6x6 13:false", 22},
     };
     ARE_TOLD(all);
 }
@@ -389,6 +557,9 @@ int main(void) {
         cmocka_unit_test(factors_are_as_they_are_multiplied),
         cmocka_unit_test(axes_are_those_of_the_version),
         cmocka_unit_test(settings_stand_where_rules_read_them),
+        cmocka_unit_test(caches_are_told),
+        cmocka_unit_test(other_attentions_are_told),
+        cmocka_unit_test(what_is_fused_is_told),
         cmocka_unit_test(types_have_the_numbers_of_torch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

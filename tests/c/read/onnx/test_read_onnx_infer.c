@@ -163,7 +163,40 @@ static void products_layers_and_attention(void **state) {
         {"in q f 2,10,96\nin k f 2,10,48\nin s i 2\nms:GroupQueryAttention y,a,b <- q,k,k,_,_,s,s "
          "num_heads=4 "
          "kv_num_heads=2",
-         "f 2,10,96; f 2,2,?,24; f 2,2,?,24"},
+         "f 2,10,96; f 2,2,10,24; f 2,2,10,24"},
+        {"in q f 2,1,192\nin p f 2,2,7,24\nin s i 2\nconst t i - 8\nms:GroupQueryAttention y,a,b,z <- "
+         "q,_,_,p,p,s,t num_heads=4 kv_num_heads=2",
+         "f 2,1,96; f 2,2,8,24; f 2,2,8,24; f 2,4,1,8"},
+        {"in q f 2,1,192\nin p f 2,2,64,24\nin s i 2\nconst t i 1 8\nms:GroupQueryAttention y,a,b <- "
+         "q,_,_,p,p,s,t num_heads=4 kv_num_heads=2",
+         "f 2,1,96; f 2,2,64,24; f 2,2,64,24"},
+        {"in q f 2,1,192\nin p f 2,2,64,24\nin s i 2\nin t i 1\nms:GroupQueryAttention y,a,b <- "
+         "q,_,_,p,p,s,t num_heads=4 kv_num_heads=2",
+         "f 2,1,96; f 2,2,?,24; f 2,2,?,24"},
+        {"in q f 2,1,192\nin p f 2,2,64,24\nin s i 2\nin t i 1\nms:GroupQueryAttention y,a,b <- "
+         "q,_,_,p,p,s,t num_heads=4 kv_num_heads=2 sliding_window_cache=1",
+         "f 2,1,96; f 2,2,64,24; f 2,2,64,24"},
+        {"in q f 2,10,4,3,24\nms:MultiHeadAttention y,a,b <- q num_heads=4",
+         "f 2,10,96; f 2,4,10,24; f 2,4,10,24"},
+        {"in q f 2,10,96\nin k f 2,12,4,2,24\nms:MultiHeadAttention y <- q,k num_heads=4", "f 2,10,96"},
+        {"in q f 2,10,96\nin k f 2,4,12,24\nms:MultiHeadAttention y <- q,k,k num_heads=4", "f 2,10,96"},
+        {"in q f 2,1,96\nin p f 2,4,7,24\nms:MultiHeadAttention y,a,b,z <- q,q,q,_,_,_,p,p num_heads=4",
+         "f 2,1,96; f 2,4,8,24; f 2,4,8,24; f 2,4,1,8"},
+        {"in q f 2,1,96\nin p f 2,4,64,24\nconst n i 1 7\nms:MultiHeadAttention y,a,b,z <- "
+         "q,q,q,_,_,_,p,p,n num_heads=4",
+         "f 2,1,96; f 2,4,64,24; f 2,4,64,24; f 2,4,1,8"},
+        {"in q f 2,1,96\nin p f 2,4,64,24\nms:DecoderMaskedMultiHeadAttention y,a,b <- q,q,q,_,_,p,p "
+         "num_heads=4 past_present_share_buffer=1",
+         "f 2,1,96; f 2,4,64,24; f 2,4,64,24"},
+        {"in q f 2,1,96\nin p f 2,4,7,24\nms:DecoderMaskedMultiHeadAttention y,a,b <- q,q,q,_,_,p,p "
+         "num_heads=4",
+         "f 2,1,96; f 2,4,8,24; f 2,4,8,24"},
+        {"in x f 2,10,96\nin w f 96,240\nin b f 240\nin p f 2,2,4,64,24\nms:Attention y,q <- x,w,b,_,p "
+         "num_heads=4 "
+         "qkv_hidden_sizes=[96,96,48] past_present_share_buffer=1",
+         "f 2,10,48; f 2,2,4,64,24"},
+        {"in w u 9,8\nin i l 2,3\nin s f 9,1\nms:GatherBlockQuantized y <- w,i,s", "f 2,3,16"},
+        {"in w q 9,8\nin i l 2,3\nin s f 9,1\nms:GatherBlockQuantized y <- w,i,s", "f 2,3,8"},
         {"in x f 2,5,8\nin s f 8\nms:SkipLayerNormalization y,m,i,z <- x,x,s",
          "f 2,5,8; f 2,5,1; f 2,5,1; f 2,5,8"},
         {"in x f 3,4,4\nDet y <- x", "f 3"},

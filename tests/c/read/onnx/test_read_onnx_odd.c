@@ -111,7 +111,7 @@ static void what_an_operator_may_lack_is_unknown(void **state) {
          "f 2,10,96; f *; f *"},
         {"in q f 2,10,192\nin s i 2\nms:GroupQueryAttention y,a,b <- q,_,_,_,_,s,s num_heads=4 "
          "kv_num_heads=2",
-         "f 2,10,96; f 2,2,?,24; f 2,2,?,24"},
+         "f 2,10,96; f 2,2,10,24; f 2,2,10,24"},
         {"in x s 4,9\nStringNormalizer y <- x stopwords=s[a]", "s 4,?"},
         {"in x s 9\nTfIdfVectorizer y <- x ngram_indexes=[0,4,2]", "f 5"},
         {"in x s -\nTfIdfVectorizer y <- x ngram_indexes=[0,4,2]", "f 5"},

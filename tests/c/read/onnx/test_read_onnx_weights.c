@@ -6,11 +6,20 @@
 
 /* -- constants ------------------------------------------------------------------------------------------- */
 
-/* A graph of one node with x as input, and constants "name type sizes bytes; ...", by a producer. */
-static void save_constants(const char *file, const char *node, const char *constants, const char *producer) {
-    lmi_buf g = begun(), y = begun();
+/* A graph of one node with attributes "K=64 N=10" and x as input, and constants "name type sizes bytes; ...",
+ * by a producer. */
+static void save_constants_of(const char *file, const char *node, const char *attributes,
+                              const char *constants, const char *producer) {
+    lmi_buf g = begun(), y = begun(), made = node_of(node);
     char one[128];
-    put_node(&g, node);
+    int used;
+    for (; sscanf(attributes, " %127s%n", one, &used) == 1; attributes += used) {
+        lmi_buf a = begun();
+        put_bytes(&a, 1, one, strcspn(one, "="));
+        put_number(&a, 3, (uint64_t)strtoll(strchr(one, '=') + 1, NULL, 10));
+        put_message(&made, 5, &a);
+    }
+    put_message(&g, 1, &made);
     for (const char *at = constants; *at;) {
         const size_t n = strcspn(at, ";");
         snprintf(one, sizeof one, "%.*s", (int)n, at);
@@ -24,6 +33,10 @@ static void save_constants(const char *file, const char *node, const char *const
     if (producer) put_word(&b, 2, producer);
     save_bytes(file, &b);
     lmi_buf_free(&b);
+}
+
+static void save_constants(const char *file, const char *node, const char *constants, const char *producer) {
+    save_constants_of(file, node, "", constants, producer);
 }
 
 static void constants_are_parameters_buffers_or_neither(void **state) {
@@ -75,6 +88,46 @@ static void constants_are_parameters_buffers_or_neither(void **state) {
         lam_costs_free(c);
         lam_model_free(m);
     }
+}
+
+/* The numbers of packed weights, and the bytes of all that holds them: int8 is type 3, uint8 2, int4 22. */
+static void packed_weights_have_the_shape_of_their_numbers(void **state) {
+    (void)state;
+    static const struct {
+        const char *node, *attributes, *constants;
+        int64_t params, bytes;
+        int32_t dtype;
+    } all[] = {
+        {"ms.MatMulNBits x,w,s,z y -", "K=64 N=10 bits=4 block_size=32",
+         "w 2 10,2,16 320;s 1 20 80;z 2 10 10", 640, 410, 6},
+        {"ms.MatMulNBits x,w,s y -", "K=64 N=10 bits=2 block_size=32", "w 2 10,2,8 160;s 10 20 40", 640, 200,
+         5},
+        {"ms.MatMulNBits x,w,s y -", "bits=4", "w 2 10,2,16 320;s 1 20 80", 320, 320, 0},
+        {"ms.MatMulBnb4 x,w,s y -", "K=64 N=10", "w 2 320 320;s 1 10 40", 640, 360, 6},
+        {"ms.GatherBlockQuantized w,x,s y -", "", "w 2 9,8 72;s 1 9 36", 144, 108, 6},
+        {"ms.GatherBlockQuantized w,x,s y -", "bits=8", "w 2 9,8 72;s 1 9 36", 72, 108, 6},
+        {"ms.GatherBlockQuantized w,x,s y -", "bits=0", "w 2 9,8 72;s 1 9 36", 72, 72, 0},
+        {"ms.GatherBlockQuantized w,x,s y -", "", "w 22 9,8 36;s 1 9 36", 72, 36, 40},
+        {"ms.QMoE x,x,w,s,-,v,t,-,-,-,-,z y -", "k=2",
+         "w 2 3,8,2 48;s 1 3,8 96;v 2 3,4,4 48;t 1 3,4 48;z 2 3,4 12", 96 + 96, 48 + 96 + 12 + 48 + 48, 6},
+        {"ms.QMoE x,x,w,s,-,v,t y -", "expert_weight_bits=8 fc2_expert_weight_bits=4",
+         "w 2 3,8,2 48;s 1 3,8 96;v 2 3,4,4 48;t 1 3,4 48", 48 + 96, 48 + 96 + 48 + 48, 6},
+        {"MatMulNBits x,w,s y -", "K=64 N=10", "w 2 10,2,16 320;s 1 20 80", 340, 400,
+         0}, /* of another domain */
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        save_constants_of("packed.onnx", all[i].node, all[i].attributes, all[i].constants, NULL);
+        lam_model *m = opened("packed.onnx");
+        lam_costs *c = costs_of(m);
+        const lam_param_totals p = lam_costs_params(c);
+        if (p.params.n != all[i].params || p.param_bytes.n != all[i].bytes ||
+            lam_model_tensor(m, 0)->dtype != all[i].dtype)
+            fail_msg("%s (%s): %lld parameters in %lld bytes, type %d", all[i].node, all[i].constants,
+                     (long long)p.params.n, (long long)p.param_bytes.n, (int)lam_model_tensor(m, 0)->dtype);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+    oom_sweep_parts(read_once, "packed.onnx");
 }
 
 /* -- types ----------------------------------------------------------------------------------------------- */
@@ -146,6 +199,7 @@ static void types_of_values_are_read(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(constants_are_parameters_buffers_or_neither),
+        cmocka_unit_test(packed_weights_have_the_shape_of_their_numbers),
         cmocka_unit_test(types_of_values_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
