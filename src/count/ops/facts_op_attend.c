@@ -153,7 +153,7 @@ static void heads(lmi_kind kind, const lmi_slots *s, lmi_facts *f) {
 /* -- what is fused ----------------------------------------------------------------------------------------
  */
 
-/* A shape that is told by a tensor, or by a list where the tensor is only inside the operator. */
+/* The shape of a role's tensor, or the list of sizes of one that is only inside the operator. */
 static lam_shape told(const lmi_slots *s, lmi_slot_id id) {
     const lam_value *v = s->at[id].value;
     return v && v->type == LAM_INTS ? (lam_shape){v->n, v->ints} : s->at[id].shape;
@@ -169,7 +169,7 @@ static int64_t sum_of(int64_t a, int64_t b) {
     return a < 0 || b < 0 || lmi_add_over(a, b, &sum) ? -1 : sum;
 }
 
-/* Biases of what is not projected here, norms of queries and keys, and weights that go to no key. */
+/* Biases of what is not projected here, norms of queries and keys, and sinks. */
 static int64_t added(const frame *a, const lmi_slots *s, int64_t queries, int64_t keys, int64_t values,
                      int64_t width) {
     int64_t n = 0, both = sum_of(queries, keys);
@@ -180,7 +180,7 @@ static int64_t added(const frame *a, const lmi_slots *s, int64_t queries, int64_
     return n;
 }
 
-/* The first query stands behind the earlier positions; -1 of a window has no end. */
+/* The first query follows the earlier positions; -1 of a window has no end. */
 static band behind(const lmi_slots *s, int64_t past, int64_t queries, int64_t keys) {
     int64_t left = -1, right = -1;
     bool causal = false, known = number(s, LMI_S_before, -1, &left) && number(s, LMI_S_after, -1, &right);

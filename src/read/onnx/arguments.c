@@ -382,7 +382,7 @@ static lam_status biased(lmi_onnx_op *o) {
     return plain(o);
 }
 
-/* Some experts of many: each row goes to `k` of them. */
+/* Some experts of many: `k` for each row. */
 static lam_status experts(lmi_onnx_op *o) {
     const int32_t step = strcmp(o->n->op, "QMoE") == 0 ? 3 : 2;
     int64_t parts[3], sizes[3];

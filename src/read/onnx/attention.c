@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Nodes of attention as operators. Where a cache or something fused makes the work another one than the
- * arguments' shapes tell, queries, keys and values stand as the sizes (sequences, positions, heads, width)
- * that they have inside; the tensors themselves stand behind the positions with roles. */
+ * shapes of the arguments give, queries, keys and values are lists of the sizes (sequences, positions, heads,
+ * width) that they have inside; the tensors themselves follow after the positions with roles. */
 #include "read/onnx/arguments.h"
 
 /* The positions of the signature attend_fused. */
@@ -117,7 +117,7 @@ static lam_status put_attention(lmi_onnx_op *o, const attention *a) {
     return a->sink ? flag(o, SINK, true) : LAM_OK;
 }
 
-/* The tensors, each at its role or behind all roles. Of caches that are longer than what is kept in them, and
+/* The tensors, each at its role or after all roles. Of caches that are longer than what is kept in them, and
  * of tables of sines, it is not told how much is read unless it is said here. */
 static lam_status put_tensors(lmi_onnx_op *o, const attention *a, uint32_t caches, uint32_t tables,
                               int64_t rows) {
@@ -251,8 +251,7 @@ lam_status lmi_onnx_multi_head(lmi_onnx_op *o) {
     }
     a.past = !past ? 0 : is_known(past) && past->ndim == 4 ? past->sizes[2] : -1;
     if (in(o, PAST_LENGTH)) LAM_TRY(one(o, PAST_LENGTH, &a.past));
-    if (past && in(o, 2) && in(o, 2)->ndim == 4)
-        a.past = -1; /* two caches: what they add up to is not told */
+    if (past && in(o, 2) && in(o, 2)->ndim == 4) a.past = -1; /* two caches: their sum is unknown */
     a.causal = lmi_onnx_int(o->n, "unidirectional", 0) != 0;
     a.mask = EXTRA;
     a.pad_mask = PADDING;

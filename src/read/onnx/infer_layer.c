@@ -468,7 +468,7 @@ void lmi_infer_multi_head(lmi_node_at *s) {
     lmi_heads of[3];
     if (!q || !three_of(q, lmi_arg(s, 1), lmi_arg(s, 2), n, of)) return;
     const lmi_onnx_value *v = lmi_arg(s, 2);
-    const bool twice = past && v && v->ndim == 4; /* what a cache in place of the value adds is not told */
+    const bool twice = past && v && v->ndim == 4; /* two caches: their sum is unknown */
     const int64_t before = twice ? -1 : past_of(s, past, 4, shared ? 8 : -1);
     const int64_t steps = lmi_size_plus(of[2].steps, before);
     const int64_t room = !shared ? steps : past && past->ndim == 4 ? past->sizes[2] : -1;

@@ -7,27 +7,30 @@
 
 /* -- elements that are picked --------------------------------------------------------------------------- */
 
-void lmi_infer_gather(lmi_node_at *s) {
+/* The rows of the first argument that the second one picks along an axis; *axis is that of the attribute. */
+static bool gathered(lmi_node_at *s, const char *attribute, int64_t *axis, lmi_shape *to) {
     const lmi_onnx_value *x = lmi_shaped(s, 0), *i = lmi_shaped(s, 1);
-    int64_t axis = lmi_onnx_int(s->n, "axis", 0);
-    if (!x || !i || !lmi_axis_of(&axis, x->ndim) || x->ndim - 1 + i->ndim > LMI_ONNX_MOST_AXES) return;
+    *axis = lmi_onnx_int(s->n, attribute, 0);
+    if (!x || !i || !lmi_axis_of(axis, x->ndim) || x->ndim - 1 + i->ndim > LMI_ONNX_MOST_AXES) return false;
+    for (int32_t d = 0; d < *axis; d++) to->at[to->ndim++] = x->sizes[d];
+    for (int32_t d = 0; d < i->ndim; d++) to->at[to->ndim++] = i->sizes[d];
+    for (int32_t d = (int32_t)*axis + 1; d < x->ndim; d++) to->at[to->ndim++] = x->sizes[d];
+    return true;
+}
+
+void lmi_infer_gather(lmi_node_at *s) {
     lmi_shape to = {0};
-    for (int32_t d = 0; d < axis; d++) to.at[to.ndim++] = x->sizes[d];
-    for (int32_t d = 0; d < i->ndim; d++) to.at[to.ndim++] = i->sizes[d];
-    for (int32_t d = (int32_t)axis + 1; d < x->ndim; d++) to.at[to.ndim++] = x->sizes[d];
-    lmi_set(s, 0, to.ndim, to.at);
+    int64_t axis;
+    if (gathered(s, "axis", &axis, &to)) lmi_set(s, 0, to.ndim, to.at);
 }
 
 /* The same from rows of few bits, several in a byte of the last axis. */
 void lmi_infer_gather_packed(lmi_node_at *s) {
-    const lmi_onnx_value *x = lmi_shaped(s, 0), *i = lmi_shaped(s, 1);
     const int64_t bits = lmi_onnx_int(s->n, "bits", 4);
-    int64_t axis = lmi_onnx_int(s->n, "gather_axis", 0);
-    if (!x || !i || !lmi_axis_of(&axis, x->ndim) || x->ndim - 1 + i->ndim > LMI_ONNX_MOST_AXES) return;
     lmi_shape to = {0};
-    for (int32_t d = 0; d < axis; d++) to.at[to.ndim++] = x->sizes[d];
-    for (int32_t d = 0; d < i->ndim; d++) to.at[to.ndim++] = i->sizes[d];
-    for (int32_t d = (int32_t)axis + 1; d < x->ndim; d++) to.at[to.ndim++] = x->sizes[d];
+    int64_t axis;
+    if (!gathered(s, "gather_axis", &axis, &to)) return;
+    const lmi_onnx_value *x = lmi_arg(s, 0);
     int64_t *last = axis < x->ndim - 1 ? &to.at[to.ndim - 1] : NULL;
     if (last && !x->type) *last = -1;
     if (last && x->type == LMI_ONNX_UINT8) *last = bits > 0 ? lmi_size_times(*last, 8 / bits) : -1;

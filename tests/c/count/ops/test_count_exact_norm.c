@@ -57,6 +57,14 @@ static void normalise(const deal *d) {
     each(d->n, 2);
 }
 
+/* x / sqrt(eps + mean(x^2)) */
+static void by_root(const deal *d) {
+    each(d->n, 1);
+    sums(d, d->row, d->rows);
+    each(d->rows, 3);
+    each(d->n, 1);
+}
+
 static void affine(const deal *d, bool scales, bool shifts) { each(d->n, (int64_t)scales + shifts); }
 
 static void reads(int64_t n) {
@@ -117,14 +125,7 @@ static void rows_norm(void **state) {
         if (!rms) shifts ? in_tensor(w + 1, SIZES(d.scales)) : in_none(w + 1);
         out_tensor(0, SIZES(batch, chan, more));
         for (int32_t k = 1; k < 3 - rms; k++) out_tensor(k, SIZES(d.rows));
-        if (rms) { /* x / sqrt(eps + mean(x^2)) */
-            each(d.n, 1);
-            sums(&d, d.row, d.rows);
-            each(d.rows, 3);
-            each(d.n, 1);
-        } else {
-            normalise(&d);
-        }
+        rms ? by_root(&d) : normalise(&d);
         affine(&d, scales, shifts);
         reads(d.n), reads(d.scales * (scales + shifts));
         writes(d.n), writes(d.rows * (2 - rms));
@@ -151,14 +152,7 @@ static void skip_norm(void **state) {
         out_tensor(0, SIZES(batch, chan));
         if (means) out_tensor(1, SIZES(batch, 1));
         each(n, 1 + added);
-        if (rms) {
-            each(d.n, 1);
-            sums(&d, d.row, d.rows);
-            each(d.rows, 3);
-            each(d.n, 1);
-        } else {
-            normalise(&d);
-        }
+        rms ? by_root(&d) : normalise(&d);
         affine(&d, true, shifts);
         reads(2 * n), reads(chan * (1 + shifts + added));
         writes(n), writes(means ? batch : 0);
