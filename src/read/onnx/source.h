@@ -93,7 +93,8 @@ void lmi_onnx_look_at(const lmi_onnx_model *m, lmi_onnx_use *uses, int32_t node)
 /* The sizes, at most three, of the numbers that the i-th argument of a node holds packed, several in a byte,
  * and how many axes there are; -1: it holds them one by one, or it is not known how. */
 int32_t lmi_onnx_unpacked(const lmi_onnx_model *m, const lmi_onnx_node *n, int32_t i, int64_t sizes[3]);
-/* What lam_build_tensor gets of a weight: the shape and type of its numbers, the bytes of all that holds it. */
+/* What lam_build_tensor gets of a weight: the shape and type of its numbers, and the bytes of all that
+ * holds it. */
 lam_status lmi_onnx_weight(lmi_onnx_model *m, int32_t value, const lmi_onnx_use *u, lam_tensor_info *to,
                            lmi_arena *a, lam_error *e);
 /* `named`: its name is that of a module's tensor. */
