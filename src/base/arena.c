@@ -108,9 +108,10 @@ void *lmi_alloc(lmi_arena *a, uint64_t n, uint64_t size) {
 }
 
 int32_t *lmi_alloc_none(lmi_arena *a, int32_t n) {
-    int32_t *at = lmi_alloc(a, (uint64_t)n, sizeof *at);
-    for (int32_t i = 0; at && i < n; i++) at[i] = -1;
-    return at;
+    bool zeroed;
+    char *p = take(a, (uint64_t)n, sizeof(int32_t), &zeroed);
+    if (p && n > 0) memset(p, 0xff, (size_t)n * sizeof(int32_t));
+    return (int32_t *)(void *)p;
 }
 
 bool lmi_group_by(lmi_arena *a, const int32_t *keys, int32_t n, int32_t n_groups, lmi_groups *out) {

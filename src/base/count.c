@@ -8,7 +8,6 @@ static lam_count make(int64_t n, lam_state state) { return (lam_count){.n = n, .
 lam_count lmi_exact(int64_t n) { return make(n, LAM_EXACT); }
 lam_count lmi_unknown(void) { return make(0, LAM_UNKNOWN); }
 lam_count lmi_at_least(int64_t n) { return make(n, LAM_AT_LEAST); }
-lam_count lmi_count_of(int64_t n) { return n < 0 ? lmi_unknown() : lmi_exact(n); }
 
 lam_count lmi_of_wide(lmi_int128 n) {
     return (lam_count){(int64_t)(n & INT64_MAX), (uint32_t)(n >> 63), LAM_EXACT};

@@ -74,8 +74,9 @@ lam_status lam_build_module(lam_builder *b, const lam_module_info *info, int32_t
                         info->word);
     }
     LAM_TRY(lmi_copy_text(b, info->type, "a module's class name", &m.type, e));
-    LAM_TRY(lmi_copy_text(b, info->type_path ? info->type_path : info->type, "a module's class path",
-                          &m.type_path, e));
+    m.type_path = m.type;
+    if (info->type_path && info->type_path != info->type)
+        LAM_TRY(lmi_copy_text(b, info->type_path, "a module's class path", &m.type_path, e));
     if (info->extra) LAM_TRY(lmi_copy_text(b, info->extra, "", &m.extra, e));
     LAM_TRY(lmi_push(b, &b->modules, "modules", &m, e));
     if (index) *index = (int32_t)b->modules.n - 1;
@@ -133,7 +134,7 @@ static lam_status name_place(lam_builder *b, const char *parent, const char *nam
     char *path = lmi_join_path(&b->arena, parent, name);
     if (!path) return lmi_nomem(e);
     p->path = path;
-    p->name = path + strlen(path) - strlen(name);
+    p->name = *parent ? path + strlen(parent) + 1 : path;
     return LAM_OK;
 }
 

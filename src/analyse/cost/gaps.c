@@ -285,14 +285,15 @@ static lam_status unruled_unknown(lmi_work *w, lmi_map *seen, lam_error *e) {
 
 static lam_status list_unruled(lmi_work *w, lam_error *e) {
     lam_costs *c = w->c;
-    uint64_t n = (uint64_t)w->m->n_modules;
+    const bool omits = c->released && w->cv->no_rule == LMI_NR_OMIT;
+    const int32_t most = omits || w->m->n_modules < w->m->n_events ? w->m->n_modules : w->m->n_events;
+    const uint64_t n = (uint64_t)most; /* else it names modules that were called */
     c->unruled = lmi_alloc(&c->arena, n, sizeof *c->unruled);
     c->unruled_paths = lmi_alloc(&c->arena, n, sizeof *c->unruled_paths);
     c->unruled_calls = lmi_alloc(&c->arena, n, sizeof *c->unruled_calls);
     if (!c->unruled || !c->unruled_paths || !c->unruled_calls) return lmi_nomem(e);
     lmi_map seen;
     lmi_map_init(&seen);
-    bool omits = c->released && w->cv->no_rule == LMI_NR_OMIT;
     lam_status s = omits ? unruled_omitted(w, &seen, e) : unruled_unknown(w, &seen, e);
     lmi_map_free(&seen);
     return s;

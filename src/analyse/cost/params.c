@@ -3,7 +3,7 @@
  * Parameters and buffers: the row that shows a tensor. */
 #include "analyse/cost/work.h"
 
-static void count_into(lam_count *to, lam_count n) { *to = lam_count_add(*to, n); }
+static void count_into(lam_count *to, lam_count n) { *to = lmi_count_add(*to, n); }
 
 /* A sum with an unknown part is a lower bound. */
 static void add_bytes(lam_count *to, int64_t bytes) {
@@ -166,7 +166,7 @@ lam_status lmi_params(lmi_work *w, lam_error *e) {
         LAM_TRY(of_module(w, e));
     LAM_TRY(whole_model(w, e));
     for (int32_t r = 0; r < c->n_rows; r++)
-        c->params.in_rows = lam_count_add(c->params.in_rows, c->rows[r].params);
+        c->params.in_rows = lmi_count_add(c->params.in_rows, c->rows[r].params);
     if (w->cv->params == LMI_TRAINABLE) c->params.in_rows = c->params.grad_params;
     if (w->cv->params == LMI_KEPT && any_pruned(w->m)) c->params.in_rows = lmi_unknown();
     return LAM_OK;

@@ -147,19 +147,25 @@ static void place_all(const lmi_work *w, const lmi_spare *s, const scan *k) {
 }
 
 /* Of a model that is only described, every place has a row. */
-static void show_all(const lmi_work *w, lmi_spare *s) {
+static lam_status show_all(lmi_work *w, lmi_spare *s, lam_error *e) {
     s->n = w->m->n_places;
+    s->shown = lmi_alloc(&w->scratch, (uint64_t)s->n, sizeof *s->shown);
+    s->next = lmi_alloc_none(&w->scratch, s->n);
+    s->after = lmi_alloc_none(&w->scratch, w->m->n_events);
+    s->before = lmi_alloc_none(&w->scratch, w->m->n_events);
+    if (!s->shown || !s->next || !s->after || !s->before) return lmi_nomem(e);
     for (int32_t pos = 0; pos < s->n; pos++) {
         int32_t i = w->tree.order[pos];
         s->shown[i] = true;
         if (pos) s->next[w->tree.order[pos - 1]] = i;
     }
+    return LAM_OK;
 }
 
 lam_status lmi_spare_find(lmi_work *w, lmi_spare *s, lam_error *e) {
     scan k;
+    if (w->m->described) return show_all(w, s, e);
     LAM_TRY(allocate(w, s, &k, e));
-    if (w->m->described) return show_all(w, s), LAM_OK;
     measure_events(w, &k);
     measure_places(w, s, &k);
     s->n = 0;

@@ -13,7 +13,7 @@ typedef struct joining {
     lmi_stored_tensor *x; /* the numbers */
     int32_t id;
     const char *stem; /* the name of the weight without the part that tells what it holds, and its length */
-    size_t n;
+    size_t n, all;    /* all: of the whole name */
     lmi_buf name;     /* of a part that is looked for */
     int32_t two_of_4; /* torch's type of two 4-bit floats in a byte */
     lam_error *e;
@@ -280,9 +280,9 @@ static lam_status join_bytes(joining *k, const lmi_stored_tensor *scales, const 
 
 /* True if the name ends so: the stem is what is before. */
 static bool ends(joining *k, const char *end) {
-    const size_t all = strlen(k->x->name), n = strlen(end);
-    if (all < n || strcmp(k->x->name + all - n, end) != 0) return false;
-    k->n = all - n;
+    const size_t n = strlen(end);
+    if (k->all < n || memcmp(k->stem + k->all - n, end, n) != 0) return false;
+    k->n = k->all - n;
     return true;
 }
 
@@ -319,7 +319,7 @@ static lam_status join_weight(joining *k) {
 }
 
 static lam_status join_experts(joining *k) {
-    k->n = strlen(k->x->name);
+    k->n = k->all;
     if (k->x->ndim < 2 || k->x->ndim > LMI_MOST_AXES || lam_dtype_bits(k->x->dtype) != 8) return LAM_OK;
     const lmi_stored_tensor *scales = part(k, "_scale");
     if (!scales) scales = part(k, "_scale_inv");
@@ -330,10 +330,10 @@ static lam_status join_experts(joining *k) {
 static lam_status join(joining *k) {
     if (k->x->ndim < 0 || k->x->in >= 0) return LAM_OK;
     if (k->x->dtype == k->two_of_4 && k->x->ndim > 0 && k->x->ndim <= LMI_MOST_AXES) return join_halves(k);
+    if (ends(k, ".weight")) return join_weight(k);
     if (ends(k, ".qweight")) return join_qweight(k);
     if (ends(k, ".weight_packed")) return join_compressed(k);
-    if (ends(k, "_blocks")) return join_blocks(k);
-    return ends(k, ".weight") ? join_weight(k) : join_experts(k);
+    return ends(k, "_blocks") ? join_blocks(k) : join_experts(k);
 }
 
 lam_status lmi_tensors_join(lmi_tensors *t, lam_error *e) {
@@ -343,6 +343,7 @@ lam_status lmi_tensors_join(lmi_tensors *t, lam_error *e) {
     for (k.id = 0; s == LAM_OK && k.id < lmi_tensors_n(t); k.id++) {
         k.x = lmi_tensors_at(t, k.id);
         k.stem = k.x->name;
+        k.all = strlen(k.stem);
         s = join(&k);
         if (s == LAM_OK && k.bad) s = lmi_nomem(e);
     }

@@ -160,19 +160,29 @@ lam_status lmi_tensors_note(lmi_tensors *t, lam_error *e, const char *fmt, ...) 
 /* What torch's layers register as a buffer beside another tensor, by the ends of the names of both: of a
  * quantised layer the scale of its results, ranges that an observer saw, masks of pruning, and vectors of a
  * spectral norm. `dotted`: the end is all behind the last dot. */
+#define BESIDE(end, other, dotted)                                                                           \
+    { end, sizeof end - 1, other, dotted }
 static const struct beside {
-    const char *end, *other;
+    const char *end;
+    size_t n; /* its bytes */
+    const char *other;
     bool dotted;
 } besides[] = {
-    {"scale", "zero_point", true}, {"min_val", "max_val", true}, {"max_val", "min_val", true},
-    {"eps", "min_val", true},      {"_u", "_v", true},           {"_v", "_u", true},
-    {"_mask", "_orig", false},     {"_u", "_orig", false},       {"_v", "_orig", false},
+    BESIDE("scale", "zero_point", true),
+    BESIDE("min_val", "max_val", true),
+    BESIDE("max_val", "min_val", true),
+    BESIDE("eps", "min_val", true),
+    BESIDE("_u", "_v", true),
+    BESIDE("_v", "_u", true),
+    BESIDE("_mask", "_orig", false),
+    BESIDE("_u", "_orig", false),
+    BESIDE("_v", "_orig", false),
 };
 
 static bool has_beside(const lmi_tensors *t, const char *name, size_t all, const struct beside *k,
                        lmi_buf *room) {
-    const size_t n = strlen(k->end);
-    if (all < n || memcmp(name + all - n, k->end, n) != 0) return false;
+    const size_t n = k->n;
+    if (all < n || name[all - 1] != k->end[n - 1] || memcmp(name + all - n, k->end, n) != 0) return false;
     if (k->dotted ? all > n && name[all - n - 1] != '.' : all == n || name[all - n - 1] == '.') return false;
     lmi_buf_clear(room);
     lmi_putn(room, name, all - n);

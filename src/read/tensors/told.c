@@ -17,15 +17,17 @@ static int by_numel(const void *a, const void *b) {
     return (y->numel > x->numel) - (y->numel < x->numel);
 }
 
-static bool add(lmi_vec *all, lmi_map *known, const lmi_stored_tensor *x) {
-    int64_t i = lmi_map_get(known, x->type);
+/* `last`: the share of the tensor before, whose type most have too. */
+static bool add(lmi_vec *all, lmi_map *known, const lmi_stored_tensor *x, int64_t *last) {
+    const share *before = lmi_vec_at(all, (size_t)*last);
+    int64_t i = before && before->type == x->type ? *last : lmi_map_get(known, x->type);
     if (i < 0) {
         const share fresh = {.type = x->type};
         i = (int64_t)all->n;
         if (lmi_vec_put(all, &fresh, NULL) != LAM_OK || lmi_map_put(known, x->type, i, NULL) != LAM_OK)
             return false;
     }
-    share *s = lmi_vec_at(all, (size_t)i);
+    share *s = lmi_vec_at(all, (size_t)(*last = i));
     s->numel += x->numel;
     s->bytes += x->bytes;
     return true;
@@ -57,13 +59,14 @@ const char *lmi_tensors_mix(lmi_tensors *t) {
     lmi_map known;
     lmi_buf text;
     bool ok = true;
+    int64_t last = 0;
     lmi_vec_init(&all, sizeof(share));
     lmi_map_init(&known);
     lmi_buf_init(&text);
     for (int32_t i = 0; ok && i < lmi_tensors_n(t); i++) {
         const lmi_stored_tensor *x = lmi_tensors_at(t, i);
         if (x->in < 0 && x->same < 0 && !lmi_is_buffer(x) && x->numel > 0 && x->bytes >= 0)
-            ok = add(&all, &known, x);
+            ok = add(&all, &known, x, &last);
     }
     if (ok && all.n) put(&text, all.data, all.n);
     const char *out = ok ? lmi_buf_keep(&text, &t->arena) : NULL;

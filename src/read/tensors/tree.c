@@ -211,15 +211,15 @@ static lam_status add_places(growing *g) {
 
 bool lmi_is_buffer(const lmi_stored_tensor *x) {
     static const char *const names[] = {"running_mean", "running_var", "num_batches_tracked"};
-    const char *dot = strrchr(x->name, '.'), *last = dot ? dot + 1 : x->name;
     if (x->role_known) return x->buffer;
+    const char *dot = strrchr(x->name, '.'), *last = dot ? dot + 1 : x->name;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(last, names[i]) == 0) return true;
     /* torch gives no gradient to whole numbers, so a layer registers them as buffers unless they are packed,
      * or of one of torch's quantised types, whose names begin with a q */
-    const char *type = x->dtype < 0 ? "" : lam_dtype_name(x->dtype);
-    return !x->packed && *type && *type != 'q' && strncmp(type, "float", 5) != 0 &&
-           !lam_dtype_is_float(x->dtype) && lam_dtype_bits(x->dtype) > 0;
+    if (x->packed || x->dtype < 0 || lam_dtype_is_float(x->dtype)) return false;
+    const char *type = lam_dtype_name(x->dtype);
+    return *type != 'q' && strncmp(type, "float", 5) != 0 && lam_dtype_bits(x->dtype) > 0;
 }
 
 /* A part of a packed weight has a name behind that of the module: "qweight" is the weight. */
@@ -304,18 +304,23 @@ static lam_status add_health(growing *g) {
 
 /* The types of a module's tensors, each once: "q4_K, float32". */
 static lam_status add_types(growing *g, int32_t *type_of, lmi_buf *text, int32_t from, int32_t to) {
-    const lmi_tensors *t = g->t;
+    const char *first = NULL; /* of most modules the one type */
     lmi_buf_clear(text);
     for (int32_t i = from; i < to; i++) {
-        const lmi_stored_tensor *x = lmi_tensors_at(t, type_of[i]);
-        if (x->in < 0 && !lmi_listed(lmi_buf_text(text), x->type)) {
+        const lmi_stored_tensor *x = lmi_tensors_at(g->t, type_of[i]);
+        if (x->in >= 0 || x->type == first) continue;
+        if (first && !text->n) lmi_put(text, first);
+        if (!first) {
+            first = x->type;
+        } else if (!lmi_listed(lmi_buf_text(text), x->type)) {
             if (text->n) lmi_putc(text, ' ');
             lmi_put(text, x->type);
         }
     }
     LAM_TRY(lmi_buf_status(text, g->e));
-    if (!text->n) return LAM_OK;
-    const lam_value v = {.type = LAM_TEXT, .text = text->s};
+    const char *types = text->n ? text->s : first;
+    if (!types || !*types) return LAM_OK;
+    const lam_value v = {.type = LAM_TEXT, .text = types};
     return lam_build_attr(g->b, at(g, g->of[type_of[from]])->module, "dtype", &v, g->e);
 }
 

@@ -69,7 +69,9 @@ static lam_status put_name(page *p, int32_t row, size_t *used, lmi_buf *b) {
     lmi_rows_label(p->t, row, room - of_marks, p->j->o->ascii, b);
     LAM_TRY(lmi_buf_status(b, p->j->e));
     const char *label = b->s + at[LABEL], *mark = of_marks ? b->s + at[marks] : "";
-    const bool never = !p->t->at[row].own && lmi_rows_sum(p->t, p->t->at[row].place)->never_called;
+    lmi_line line;
+    lmi_rows_line(p->t, row, &line);
+    const bool never = !line.own && line.never_called;
     const char *style = never ? LMI_DIM : lmi_rows_holds(p->t, row) ? LMI_BOLD : NULL;
     lmi_paint(p->j, LMI_DIM, b->s, branch);
     lmi_paint(p->j, style, label, strlen(label));
@@ -180,9 +182,9 @@ static lam_status tell_outputs(page *p, talk *to) {
     lmi_items s;
     bool more = false;
     for (int32_t i = 0; !more && i < p->t->n; i++) {
-        const lmi_row *row = &p->t->at[i];
-        const lam_event *call = lmi_rows_sum(p->t, row->place)->event;
-        more = call && !row->own && call->n_out > 1;
+        lmi_line l;
+        lmi_rows_line(p->t, i, &l);
+        more = l.event && !l.own && l.event->n_out > 1;
     }
     if (!more || p->columns.n < 2 || !p->sheet.widths[1]) return LAM_OK;
     lmi_items_begin(&s, p->j, say, to);

@@ -8,6 +8,9 @@
 
 #include <stdlib.h>
 
+/* In place of the number of a line that is kept: an equal sibling has it, or it is made of its row. */
+enum { OF_SIBLING = -1, OF_ROW = -2 };
+
 /* -- sums ------------------------------------------------------------------------------------------------ */
 
 /* Equal siblings have equal numbers, but for their times: without these the lines of the first do for all,
@@ -16,27 +19,25 @@ static bool shares_lines(const lmi_rows *t) {
     return t->folded && !lmi_has_times(t->j->c) && !lmi_has_device_times(t->j->c);
 }
 
-/* Numbers the lines of places, and returns how many there are. */
+/* A place without children and with one row has its numbers: the line is made whenever it is read, for a file
+ * of weights has very many of them. Times of equal places are added up, so that these lines stay. */
+static bool keeps_line(const lmi_rows *t, int32_t i) {
+    const bool one_row = t->rows.start[i + 1] - t->rows.start[i] == 1;
+    return i == 0 || t->o.at[i].n_children > 0 || !one_row || lmi_has_times(t->j->c) ||
+           lmi_has_device_times(t->j->c);
+}
+
+/* Numbers the lines of places that are kept, and returns how many there are. */
 static int32_t number_lines(lmi_rows *t) {
     int32_t n = 0;
     for (int32_t i = 0; i < t->o.n_shown;) {
         const lmi_outline_place *at = &t->o.at[i];
         const bool other = shares_lines(t) && at->run != i;
-        t->line[i++] = other ? -1 : n++;
-        while (other && i < at->end) t->line[i++] = -1;
+        t->line[i] = other ? OF_SIBLING : keeps_line(t, i) ? n++ : OF_ROW;
+        i++;
+        while (other && i < at->end) t->line[i++] = OF_SIBLING;
     }
     return n;
-}
-
-static lmi_line *self_of(const lmi_rows *t, int32_t place) { return &t->self[t->line[place]]; }
-
-static void start_line(const lmi_rows *t, int32_t i) {
-    const lam_place *p = lam_model_place(t->j->m, t->o.shown[i].place);
-    *lmi_rows_sum(t, i) = *self_of(t, i) = (lmi_line){.job = t->j,
-                                                      .place = p,
-                                                      .module = lam_model_module(t->j->m, p->module),
-                                                      .depth = p->depth,
-                                                      .row.rf_state = LAM_UNKNOWN};
 }
 
 /* Shapes and receptive field are those of one call. */
@@ -49,24 +50,34 @@ static void show_call(lmi_line *to, const lmi_line *from) {
 }
 
 /* Calls of one place share a line: the first gives shapes and receptive field. */
-static void add_row(lmi_rows *t, const int32_t *of_place, int32_t row) {
-    const int32_t place = of_place[t->j->c->rows[row].place];
+static void add_row(const lmi_rows *t, int32_t row, lmi_line *self) {
     lmi_line l;
-    if (t->line[place] < 0) return;
     lmi_line_of_row(t->j, row, &l);
-    lmi_line *self = self_of(t, place);
-    if (l.outside) {
-        t->outside = l;
-        return;
-    }
+    if (l.outside) return; /* its row has the root's place */
     if (l.event && lmi_inside_itself(t->j->m, l.event)) {
         memset(l.time.total, 0, sizeof l.time.total);
         memset(l.device_time.total, 0, sizeof l.device_time.total);
     }
     if (!self->event) show_call(self, &l);
     if (!self->row.reason) self->row.reason = l.row.reason;
-    self->row.shared = self->row.shared || l.row.shared;
     lmi_line_add(self, &l);
+}
+
+static const lam_place *place_of(const lmi_rows *t, int32_t i) {
+    return lam_model_place(t->j->m, t->o.shown[i].place);
+}
+
+static void start_line(const lmi_rows *t, int32_t i, lmi_line *out) {
+    const lam_place *p = place_of(t, i);
+    *out = (lmi_line){.job = t->j,
+                      .place = p,
+                      .module = lam_model_module(t->j->m, p->module),
+                      .depth = p->depth,
+                      .row.rf_state = LAM_UNKNOWN};
+}
+
+static void add_rows(const lmi_rows *t, int32_t i, lmi_line *self) {
+    for (int32_t k = t->rows.start[i]; k < t->rows.start[i + 1]; k++) add_row(t, t->rows.order[k], self);
 }
 
 static bool some(lam_count c) { return c.n > 0 || c.over > 0; }
@@ -80,35 +91,67 @@ static void take(int64_t to[LAM_N_PHASES], const int64_t from[LAM_N_PHASES]) {
     memcpy(to, from, LAM_N_PHASES * sizeof *to);
 }
 
+static void note_never(lmi_line *sum) {
+    sum->never_called = sum->calls == 0 && !works(sum) && !sum->job->m->described;
+}
+
+static const lmi_line *line_of_row(const lmi_rows *t, int32_t i, lmi_line *room) {
+    start_line(t, i, room);
+    add_rows(t, i, room);
+    note_never(room);
+    return room;
+}
+
+/* `room` is for a line that is not kept. */
+static const lmi_line *sum_of(const lmi_rows *t, int32_t i, lmi_line *room) {
+    return t->line[i] < 0 ? line_of_row(t, i, room) : &t->sum[t->line[i]];
+}
+
 /* Adds a place to the one above it, and its equal siblings, if they have no lines. A scripted, traced or
  * compiled module has the work of what is inside it, whose own is unknown. */
 static void add_child(lmi_rows *t, int32_t i) {
     const lmi_outline_place *at = &t->o.at[i];
-    lmi_line line = *lmi_rows_sum(t, i), *above = lmi_rows_sum(t, at->parent);
+    lmi_line line, *above = &t->sum[t->line[at->parent]];
+    const lmi_line *sum = sum_of(t, i, &line);
+    if (sum != &line) line = *sum;
     if (line.never_called && lmi_is_inside(line.module) && !lmi_is_inside(above->module))
         for (int k = 0; k < LAM_N_METRICS; k++)
             line.metric[k] = line.phases.backward[k] = line.phases.recompute[k] = lmi_exact(0);
     for (int32_t n = shares_lines(t) ? at->n_run : 1; n > 0; n--) lmi_line_add(above, &line);
 }
 
+/* The lines that are kept, before they are summed up: of each what it has itself. */
+static void start_lines(lmi_rows *t) {
+    for (int32_t i = 0; i < t->o.n_shown; i++) {
+        const int32_t at = t->line[i];
+        if (at < 0) continue;
+        start_line(t, i, &t->sum[at]);
+        t->self[at] = t->sum[at];
+        add_rows(t, i, &t->self[at]);
+    }
+}
+
 static void sum_up(lmi_rows *t) {
     if (t->outside.outside) { /* its row has the root's place */
-        lmi_line_add(lmi_rows_sum(t, 0), &t->outside);
+        lmi_line_add(&t->sum[0], &t->outside);
         memset(&t->outside.time, 0xff, sizeof t->outside.time); /* -1: it was not measured */
         memset(&t->outside.device_time, 0xff, sizeof t->outside.device_time);
     }
     for (int32_t i = t->o.n_shown - 1; i >= 0; i--) {
-        if (t->line[i] < 0) continue;
-        lmi_line *sum = lmi_rows_sum(t, i), *self = self_of(t, i);
-        lmi_line_add(sum, self);
-        /* A median of sums is not a sum of medians: a place that was called has its own measured time. */
-        if (self->calls > 0) {
-            take(sum->time.total, self->time.total);
-            take(sum->device_time.total, self->device_time.total);
+        if (t->line[i] == OF_SIBLING) continue;
+        if (t->line[i] >= 0) {
+            lmi_line *sum = &t->sum[t->line[i]];
+            const lmi_line *self = &t->self[t->line[i]];
+            lmi_line_add(sum, self);
+            /* A median of sums is not a sum of medians: a place that was called has its own measured time. */
+            if (self->calls > 0) {
+                take(sum->time.total, self->time.total);
+                take(sum->device_time.total, self->device_time.total);
+            }
+            show_call(sum, self);
+            sum->row.reason = self->row.reason;
+            note_never(sum);
         }
-        show_call(sum, self);
-        sum->row.reason = self->row.reason;
-        sum->never_called = sum->calls == 0 && !works(sum) && !t->j->m->described;
         if (i > 0) add_child(t, i);
     }
 }
@@ -155,14 +198,14 @@ static int32_t add(lmi_rows *t, lmi_row row) {
     return t->n++;
 }
 
-/* Adds a place's row and, if it is open, what it holds or does itself as a row above its children, so that
- * all of these rows add up to its own. */
+/* Adds a place's row and, if it is open (which keeps its line), what it holds or does itself as a row above
+ * its children, so that all of these rows add up to its own. */
 static void add_place(lmi_rows *t, int32_t i, int32_t parent) {
     const int32_t depth = t->o.at[i].depth, most = t->j->o->max_depth;
     const bool open = holds(t, i) && (most < 0 || depth < most);
     const int32_t row = add(t, (lmi_row){.place = i, .parent = parent, .depth = depth, .open = open});
     if (!open) return;
-    if (has_own(t->j, self_of(t, i)))
+    if (has_own(t->j, &t->self[t->line[i]]))
         add(t, (lmi_row){.place = i, .parent = row, .depth = depth + 1, .own = true});
 }
 
@@ -191,8 +234,9 @@ static void add_times(lmi_rows *t) {
         const int32_t size = at[i].end - i;
         for (int32_t n = 1, k = at[i].end; n < at[i].n_run; n++, k = at[k].end)
             for (int32_t d = 0; d < size; d++) {
-                lmi_line_add_times(lmi_rows_sum(t, i + d), lmi_rows_sum(t, k + d));
-                lmi_line_add_times(self_of(t, i + d), self_of(t, k + d));
+                const int32_t to = t->line[i + d], from = t->line[k + d];
+                lmi_line_add_times(&t->sum[to], &t->sum[from]);
+                lmi_line_add_times(&t->self[to], &t->self[from]);
             }
     }
 }
@@ -253,6 +297,22 @@ static lam_status list_by_size(lmi_rows *t) {
 
 /* -- all ------------------------------------------------------------------------------------------------- */
 
+/* Groups the rows of the costs by their places, and finds that of what ran outside all calls. */
+static lam_status group_rows(lmi_rows *t) {
+    const lmi_job *j = t->j;
+    const int32_t n = t->o.n_shown, n_rows = lam_costs_n_rows(j->c);
+    lmi_arena *a = &t->o.arena;
+    int32_t *of_place = lmi_alloc(a, (uint64_t)j->m->n_places, sizeof *of_place);
+    int32_t *place = lmi_alloc(a, (uint64_t)n_rows, sizeof *place);
+    if (!of_place || !place) return lmi_nomem(j->e);
+    for (int32_t i = 0; i < n; i++) of_place[t->o.shown[i].place] = i;
+    for (int32_t r = 0; r < n_rows; r++) {
+        place[r] = of_place[j->c->rows[r].place];
+        if (lmi_is_outside(&j->c->rows[r])) lmi_line_of_row(j, r, &t->outside);
+    }
+    return lmi_group_by(a, place, n_rows, n, &t->rows) ? LAM_OK : lmi_nomem(j->e);
+}
+
 static lam_status make(lmi_rows *t) {
     const lmi_job *j = t->j;
     const int32_t n = t->o.n_shown;
@@ -263,19 +323,15 @@ static lam_status make(lmi_rows *t) {
     t->times = lmi_alloc(a, (uint64_t)n, sizeof *t->times);
     t->at = lmi_alloc(a, most, sizeof *t->at);
     int32_t *row = lmi_alloc(a, (uint64_t)n, sizeof *row);
-    int32_t *of_place = lmi_alloc(a, (uint64_t)j->m->n_places, sizeof *of_place);
     bool *seen = lmi_alloc(a, most, sizeof *seen);
-    if (!t->line || !t->times || !t->at || !row || !of_place || !seen) return lmi_nomem(j->e);
+    if (!t->line || !t->times || !t->at || !row || !seen) return lmi_nomem(j->e);
+    LAM_TRY(group_rows(t));
     const int32_t lines = number_lines(t);
     t->sum = lmi_alloc(a, (uint64_t)lines, sizeof *t->sum);
     t->self = lmi_alloc(a, (uint64_t)lines, sizeof *t->self);
     if (!t->sum || !t->self) return lmi_nomem(j->e);
-    for (int32_t i = 0; i < n; i++) {
-        of_place[t->o.shown[i].place] = i;
-        t->times[i] = 1;
-        if (t->line[i] >= 0) start_line(t, i);
-    }
-    for (int32_t r = 0; r < lam_costs_n_rows(j->c); r++) add_row(t, of_place, r);
+    for (int32_t i = 0; i < n; i++) t->times[i] = 1;
+    start_lines(t);
     sum_up(t);
     if (t->folded && lmi_has_times(j->c)) add_times(t);
     if (lam_costs_n_rows(j->c) > 0) add_places(t, row);
@@ -308,18 +364,20 @@ static void mean(lam_time *t, int64_t n) {
     }
 }
 
-static const lmi_line *line_of(const lmi_rows *t, int32_t i) {
+static const lmi_line *line_of(const lmi_rows *t, int32_t i, lmi_line *room) {
     const lmi_row *row = &t->at[i];
-    return row->outside ? &t->outside : row->own ? self_of(t, row->place) : lmi_rows_sum(t, row->place);
+    if (row->outside) return &t->outside;
+    return row->own ? &t->self[t->line[row->place]] : sum_of(t, row->place, room);
 }
 
 void lmi_rows_line(const lmi_rows *t, int32_t i, lmi_line *out) {
     const lmi_row *row = &t->at[i];
-    const lmi_line *self = self_of(t, row->place);
-    *out = *line_of(t, i);
+    const lmi_line *line = line_of(t, i, out), *self = out;
+    if (line != out) *out = *line;
+    if (t->line[row->place] >= 0) self = &t->self[t->line[row->place]];
     out->calls = row->own ? 0 : self->calls;
     out->depth = row->depth;
-    out->total = lmi_rows_sum(t, 0);
+    out->total = &t->sum[0];
     if (row->own) {
         out->own = true;
         out->split = !t->flat;
@@ -338,11 +396,14 @@ void lmi_rows_line(const lmi_rows *t, int32_t i, lmi_line *out) {
 /* The name without its class: "0", "[own parameters]"; the root's is empty. */
 static void put_name(const lmi_rows *t, int32_t i, lmi_buf *out) {
     const lmi_row *row = &t->at[i];
-    const lmi_line *l = line_of(t, i);
-    bool holds = some(l->row.params) || l->row.params.state != LAM_EXACT;
-    if (t->flat || !row->own) lmi_put_clean(out, t->flat ? l->place->path : l->place->name);
-    if (t->flat && row->own && *l->place->path) lmi_putc(out, ' ');
-    if (row->own) lmi_put(out, row->outside ? "[outside calls]" : holds ? "[own parameters]" : "[own work]");
+    const lam_place *p = place_of(t, row->place);
+    lmi_line room;
+    if (t->flat || !row->own) lmi_put_clean(out, t->flat ? p->path : p->name);
+    if (!row->own) return;
+    if (t->flat && *p->path) lmi_putc(out, ' ');
+    const lam_count held = line_of(t, i, &room)->row.params;
+    const bool holds = some(held) || held.state != LAM_EXACT;
+    lmi_put(out, row->outside ? "[outside calls]" : holds ? "[own parameters]" : "[own work]");
 }
 
 /* "..3 x4" if the row represents several places, else nothing. */
@@ -385,7 +446,7 @@ void lmi_rows_label(const lmi_rows *t, int32_t i, size_t room, bool ascii, lmi_b
     lmi_buf_init(&type);
     put_name(t, i, &name);
     put_range(t, i, &range);
-    if (!t->at[i].own) lmi_put_clean(&type, line_of(t, i)->module->type);
+    if (!t->at[i].own) lmi_put_clean(&type, t->o.at[t->at[i].place].type);
     put_label(lmi_buf_text(&name), lmi_buf_text(&range), lmi_buf_text(&type), room, ascii, out);
     lmi_buf_used(&name, out);
     lmi_buf_used(&range, out);
@@ -393,14 +454,14 @@ void lmi_rows_label(const lmi_rows *t, int32_t i, size_t room, bool ascii, lmi_b
 }
 
 void lmi_rows_marks(const lmi_rows *t, int32_t i, bool brief, lmi_buf *out) {
-    const lmi_line *l = line_of(t, i);
-    const int32_t calls = self_of(t, t->at[i].place)->calls;
+    lmi_line l;
     if (t->at[i].own) return;
-    if (calls > 1) lmi_putf(out, " (%d calls)", (int)calls);
-    if (l->never_called) lmi_putf(out, " [%s]", lmi_line_status(l));
+    lmi_rows_line(t, i, &l);
+    if (l.calls > 1) lmi_putf(out, " (%d calls)", (int)l.calls);
+    if (l.never_called) lmi_putf(out, " [%s]", lmi_line_status(&l));
     size_t from = out->n;
     lmi_putc(out, ' ');
-    lmi_put_tie(out, t->j->m, l->place);
+    lmi_put_tie(out, t->j->m, l.place);
     if (out->bad) return;
     bool tied = out->n > from + 1;
     if (tied && !brief) return;

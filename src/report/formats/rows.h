@@ -16,7 +16,8 @@ typedef struct lmi_row {
 typedef struct lmi_rows {
     const lmi_job *j;
     lmi_outline o;
-    int32_t *line;        /* by place: of its lines; -1: an equal sibling has them */
+    lmi_groups rows;      /* of the costs, by place */
+    int32_t *line;        /* by place: the number of its lines that are kept; below 0: see rows.c */
     lmi_line *sum, *self; /* over everything at and below a place, and its rows of the costs alone */
     lmi_line outside;     /* what ran outside all calls; outside.outside false: nothing */
     int64_t *times;       /* by place: its times are sums over so many equal ones */
@@ -30,8 +31,6 @@ typedef struct lmi_rows {
  */
 lam_status lmi_rows_new(lmi_rows *t, const lmi_job *j);
 void lmi_rows_free(lmi_rows *t);
-/* The sums of a place that is shown. */
-static inline lmi_line *lmi_rows_sum(const lmi_rows *t, int32_t place) { return &t->sum[t->line[place]]; }
 /* True if the row represents several places, each with the same numbers. */
 bool lmi_rows_each(const lmi_rows *t, int32_t i);
 /* True if places below the row's are shown, or would be if there were no limit of depth. */

@@ -66,14 +66,22 @@ static void find_runs(lmi_outline_place *at, uint64_t *key, int32_t n) {
 
 /* -- of costs -------------------------------------------------------------------------------------------- */
 
+/* The metrics of the row before, and their hash: rows without a call share theirs. */
+typedef struct known_metrics {
+    const lam_count *of;
+    uint64_t hash;
+} known_metrics;
+
 /* All counts of a row. */
-static uint64_t add_row(uint64_t key, const lam_cost_row *r, bool back) {
+static uint64_t add_row(uint64_t key, const lam_cost_row *r, bool back, known_metrics *known) {
     const lam_count held[] = {
 #define OWNED(member, name, when, otherwise, csv, form) r->member,
 #include "report/numbers/row.def"
     };
     key = lmi_mix(key, lmi_hash(held, sizeof held));
-    key = lmi_mix(key, lmi_hash(r->metric, LAM_N_METRICS * sizeof *r->metric));
+    if (r->metric != known->of)
+        *known = (known_metrics){r->metric, lmi_hash(r->metric, LAM_N_METRICS * sizeof *r->metric)};
+    key = lmi_mix(key, known->hash);
     if (!back) return key; /* they are zero */
     key = lmi_mix(key, lmi_hash(r->phases->backward, sizeof r->phases->backward));
     return lmi_mix(key, lmi_hash(r->phases->recompute, sizeof r->phases->recompute));
@@ -108,12 +116,13 @@ static uint64_t add_use(uint64_t key, const lam_memory *y, int32_t place) {
 
 lam_status lmi_find_runs(lmi_filling *w) {
     const lmi_job *j = w->table;
+    known_metrics known = {0};
     uint64_t *key = lmi_alloc(&w->scratch, (uint64_t)w->n, sizeof *key);
     if (!key) return lmi_nomem(w->e);
     for (int32_t r = 0; r < w->c->n_rows; r++) {
         const lam_cost_row *row = &w->c->rows[r];
         const int32_t i = w->of_place[row->place];
-        key[i] = add_row(key[i], row, w->c->ops.back);
+        key[i] = add_row(key[i], row, w->c->ops.back, &known);
         if (j && j->o->receptive_field && w->call[i] == lam_model_event(w->m, row->event))
             key[i] = add_field(key[i], row);
     }

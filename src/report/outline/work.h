@@ -55,10 +55,7 @@ static inline int32_t lmi_place_for(const int32_t *of_place, int32_t place) {
     return of_place[place] >= 0 ? of_place[place] : -2 - of_place[place];
 }
 /* A hash with a number, or a text, added. */
-static inline uint64_t lmi_mix(uint64_t hash, uint64_t v) {
-    const uint64_t both[2] = {hash, v};
-    return lmi_hash(both, sizeof both);
-}
+static inline uint64_t lmi_mix(uint64_t hash, uint64_t v) { return lmi_hash_two(hash, v); }
 static inline uint64_t lmi_mix_text(uint64_t hash, const char *s) {
     return lmi_mix(hash, *s ? lmi_hash_text(s) : 0); /* that of no bytes is 0 */
 }
