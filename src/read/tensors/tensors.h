@@ -28,6 +28,8 @@ typedef struct lmi_stored_tensor {
     int32_t ndim;     /* -1: unknown */
     const int64_t *sizes;
     int64_t numel, bytes; /* bytes: of the file; -1 unknown */
+    int64_t elsewhere;    /* elements that are in other processes, whose files have them; then */
+    int64_t here;         /* `here` are the bytes of this file, and `bytes` those of the whole */
     int32_t same;         /* the earlier tensor that this is another name of; -1: none */
     int32_t in;           /* the tensor whose packed weight this is a part of; -1: none */
     bool packed;

@@ -240,7 +240,9 @@ static lam_status add_tensor(growing *g, int32_t i, const char *last) {
                                       .sizes = x->sizes,
                                       .bytes = x->bytes};
         LAM_TRY(lam_build_tensor(g->b, &info, &g->made[i], g->e));
-        if (x->bytes < 0) LAM_TRY(lam_build_wraps(g->b, g->made[i], -1, -1, g->e));
+        if (x->elsewhere > 0) LAM_TRY(lam_build_elsewhere(g->b, g->made[i], x->elsewhere, g->e));
+        if (x->bytes < 0 || x->elsewhere > 0)
+            LAM_TRY(lam_build_wraps(g->b, g->made[i], x->bytes, x->elsewhere > 0 ? x->here : -1, g->e));
     } else {
         g->made[i] = g->made[x->same];
     }

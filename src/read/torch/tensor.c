@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-enum { MOST_WRAPPED = 8 };
+enum { MOST_WRAPPED = 8, MOST_INSIDE = 64 };
 
 /* The arguments of a call, by the name of the function in torch._utils. */
 typedef struct rebuilding {
@@ -175,14 +175,75 @@ static lam_status take_meta(const rebuilding *r, int32_t arguments) {
     return r->out->sizes ? LAM_OK : lmi_nomem(r->e);
 }
 
+/* -- tensors that hold others ---------------------------------------------------------------------------- */
+
+/* What the tensors inside another one add up to. */
+typedef struct inside {
+    int32_t left; /* values that are still looked at: there are few, and the work for each name is bounded */
+    int64_t bytes, numel;
+    uint64_t identity;
+    bool plain; /* there is one, which holds no others */
+} inside;
+
+static lam_status take_value(const rebuilding *r, int32_t value, inside *in, bool *is_tensor);
+
+static lam_status take_dict(const rebuilding *r, int32_t dict, inside *in) { /* NOLINT(misc-no-recursion) */
+    bool is_tensor;
+    if (dict < 0 || lmi_pickled_at(r->p, dict)->kind != LMI_PICKLED_DICT) return LAM_OK;
+    int32_t c = lmi_pickled_items_of(r->p, dict).first;
+    for (int32_t i = 0; c >= 0 && in->left >= 0; c = lmi_pickled_cell_at(r->p, c)->next, i++)
+        if (i % 2) LAM_TRY(take_value(r, lmi_pickled_cell_at(r->p, c)->value, in, &is_tensor));
+    return LAM_OK;
+}
+
+/* A state is a dict of attributes or, of an object with slots, two of them. */
+static lam_status take_state(const rebuilding *r, int32_t state, inside *in) { /* NOLINT(misc-no-recursion) */
+    if (state >= 0 && lmi_pickled_at(r->p, state)->kind == LMI_PICKLED_TUPLE)
+        for (int32_t i = 0; i < 2; i++) LAM_TRY(take_dict(r, lmi_pickled_item(r->p, state, i), in));
+    return take_dict(r, state, in);
+}
+
+/* (class, type, size, ...) and the state, which has the tensors that hold its values. A DTensor has the size
+ * of the whole, and in its state what one process has of it. */
+static lam_status take_wrapper(const rebuilding *r, int32_t arguments, int32_t state,
+                               inside *in) { /* NOLINT(misc-no-recursion) */
+    static const char sharded[] = "torch.distributed.";
+    const lmi_pickled_global *made = lmi_pickled_global_of(r->p, lmi_pickled_item(r->p, arguments, 0));
+    lmi_stored_tensor *x = r->out;
+    int64_t sizes[LMI_MOST_AXES], numel;
+    int32_t n = 0;
+    x->unread = "other tensors hold its values";
+    x->dtype = dtype_of(r->p, lmi_pickled_item(r->p, arguments, 1));
+    x->bytes = -1;
+    if (!lmi_torch_sizes(r->p, lmi_pickled_item(r->p, arguments, 2), sizes, &n)) return LAM_OK;
+    if (!lmi_product(sizes, n, &numel))
+        return bad(r, "has a shape that can't be; it is of the class", made ? made->name : "?");
+    LAM_TRY(take_state(r, state, in));
+    x->ndim = n;
+    x->sizes = lmi_copy(&r->t->arena, sizes, (uint64_t)n, sizeof *sizes);
+    if (!x->sizes) return lmi_nomem(r->e);
+    const bool known = in->left >= 0 && in->bytes >= 0 && in->identity;
+    x->bytes = known ? in->bytes : -1;
+    if (known) *r->identity = in->identity;
+    const bool part =
+        made && strncmp(made->module, sharded, sizeof sharded - 1) == 0 && is(made->name, "DTensor");
+    if (!part && made) x->type = made->name;
+    if (!part || !known || in->numel < 0 || in->numel >= numel) return LAM_OK;
+    x->elsewhere = numel - in->numel;
+    x->here = in->bytes;
+    const lmi_int128 bits = (lmi_int128)numel * lam_dtype_bits(x->dtype);
+    x->bytes = in->plain && bits > 0 && bits / 8 < INT64_MAX ? (int64_t)((bits + 7) / 8) : -1;
+    return LAM_OK;
+}
+
 /* What torch._utils.NAME makes of its arguments; *found is false if that is no tensor. */
-static lam_status rebuild(const rebuilding *r, const char *name, int32_t arguments, bool *found) {
+static lam_status rebuild(const rebuilding *r, const char *name, int32_t arguments, int32_t state, inside *in,
+                          bool *found) { /* NOLINT(misc-no-recursion) */
     static const char *const others[] = {"_rebuild_sparse_tensor",
                                          "_rebuild_nested_tensor",
                                          "_rebuild_sparse_csr_tensor",
                                          "_rebuild_device_tensor_from_numpy",
                                          "_rebuild_device_tensor_from_cpu_tensor",
-                                         "_rebuild_wrapper_subclass",
                                          "_rebuild_xla_tensor"};
     *found = true;
     if (is(name, "_rebuild_qtensor")) r->out->unread = "its scales are not read";
@@ -191,6 +252,7 @@ static lam_status rebuild(const rebuilding *r, const char *name, int32_t argumen
     if (is(name, "_rebuild_tensor_v3"))
         return take_view(r, arguments, dtype_of(r->p, lmi_pickled_item(r->p, arguments, 6)));
     if (is(name, "_rebuild_meta_tensor_no_storage")) return take_meta(r, arguments);
+    if (is(name, "_rebuild_wrapper_subclass")) return take_wrapper(r, arguments, state, in);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         if (!is(name, others[i])) continue;
         r->out->ndim = r->out->dtype = -1;
@@ -202,27 +264,64 @@ static lam_status rebuild(const rebuilding *r, const char *name, int32_t argumen
     return LAM_OK;
 }
 
-lam_status lmi_torch_tensor(lmi_tensors *t, const lmi_pickle *p, const lmi_storages *in, int32_t value,
-                            lmi_stored_tensor *out, uint64_t *identity, bool *is_tensor, lam_error *e) {
-    static const int64_t none[1] = {0};
-    const rebuilding r = {t, p, in, out, identity, e};
-    *out = (lmi_stored_tensor){.dtype = -1, .ndim = -1, .bytes = -1, .sizes = none};
-    *is_tensor = false;
-    *identity = 0;
+/* The tensor that a value is, with those inside of it. */
+static lam_status find(const rebuilding *r, int32_t value, inside *in,
+                       bool *is_tensor) { /* NOLINT(misc-no-recursion) */
+    const lmi_pickle *p = r->p;
     for (int depth = 0; depth < MOST_WRAPPED; depth++) {
         const lmi_pickled_call *call = lmi_pickled_call_of(p, value, NULL, NULL);
         const lmi_pickled_global *f = call ? lmi_pickled_global_of(p, call->function) : NULL;
         if (!f) return LAM_OK;
         if (is(f->module, "torch._utils") && strncmp(f->name, "_rebuild_parameter", 18) == 0) {
-            out->role_known = true; /* not a buffer */
+            r->out->role_known = true; /* not a buffer */
             value = lmi_pickled_item(p, call->arguments, 0);
         } else if (is(f->module, "torch._tensor") && is(f->name, "_rebuild_from_type_v2")) {
             const lmi_pickled_global *g = lmi_pickled_global_of(p, lmi_pickled_item(p, call->arguments, 0));
             const int32_t arguments = lmi_pickled_item(p, call->arguments, 2);
-            return g && is(g->module, "torch._utils") ? rebuild(&r, g->name, arguments, is_tensor) : LAM_OK;
+            const int32_t state = lmi_pickled_item(p, call->arguments, 3);
+            return g && is(g->module, "torch._utils") ? rebuild(r, g->name, arguments, state, in, is_tensor)
+                                                      : LAM_OK;
         } else {
-            return is(f->module, "torch._utils") ? rebuild(&r, f->name, call->arguments, is_tensor) : LAM_OK;
+            return is(f->module, "torch._utils") ? rebuild(r, f->name, call->arguments, -1, in, is_tensor)
+                                                 : LAM_OK;
         }
     }
     return LAM_OK;
+}
+
+/* Adds the tensor that a value is, if it is one, to those inside of another. */
+static lam_status take_value(const rebuilding *r, int32_t value, inside *in,
+                             bool *is_tensor) { /* NOLINT(misc-no-recursion) */
+    static const int64_t none[1] = {0};
+    lmi_stored_tensor x = {.dtype = -1, .ndim = -1, .bytes = -1, .sizes = none, .unread = r->out->unread};
+    uint64_t identity = 0;
+    const rebuilding inner = {r->t, r->p, r->in, &x, &identity, r->e};
+    inside more = {.left = in->left - 1};
+    int64_t numel;
+    *is_tensor = false;
+    if (in->left <= 0) {
+        in->left = -1;
+        return LAM_OK;
+    }
+    LAM_TRY(find(&inner, value, &more, is_tensor));
+    in->left = more.left;
+    if (!*is_tensor) return LAM_OK;
+    in->plain = in->identity == 0 && x.type == NULL;
+    if (x.ndim < 0 || !lmi_product(x.sizes, x.ndim, &numel)) numel = -1;
+    in->numel = in->identity == 0 ? numel : -1;
+    if (x.bytes < 0 || lmi_add_over(in->bytes, x.bytes, &in->bytes)) in->bytes = -1;
+    const uint64_t parts[] = {in->identity, identity, (uint64_t)numel};
+    in->identity = lmi_hash(parts, sizeof parts) | 1;
+    return LAM_OK;
+}
+
+lam_status lmi_torch_tensor(lmi_tensors *t, const lmi_pickle *p, const lmi_storages *in, int32_t value,
+                            lmi_stored_tensor *out, uint64_t *identity, bool *is_tensor, lam_error *e) {
+    static const int64_t none[1] = {0};
+    const rebuilding r = {t, p, in, out, identity, e};
+    inside more = {.left = MOST_INSIDE};
+    *out = (lmi_stored_tensor){.dtype = -1, .ndim = -1, .bytes = -1, .sizes = none};
+    *is_tensor = false;
+    *identity = 0;
+    return find(&r, value, &more, is_tensor);
 }

@@ -177,7 +177,7 @@ static void tell_params(lmi_items *s) {
         lmi_items_send(s, NULL, NULL);
     }
     if (lmi_is_spread(s->j->m)) {
-        put_sized(s, "in this process ", p.local_params, p.local_bytes);
+        put_sized(s, s->j->m->described ? "in this file " : "in this process ", p.local_params, p.local_bytes);
         lmi_items_send(s, NULL, NULL);
     }
     if (!lmi_is_zero(p.buffers)) {

@@ -372,6 +372,139 @@ static void tensors_are_rebuilt_in_several_ways(void **state) {
     assert_non_null(strstr(last.text, "at most 64"));
 }
 
+/* -- tensors that hold others ---------------------------------------------------------------------------- */
+
+/* _rebuild_from_type_v2(_rebuild_wrapper_subclass, class, (class, bfloat16 or float32, size, ...), state).
+ * The state: q 32 numbers of 8 bits, s 4 scales, l 32 floats, w a wrapper of q and s, x numbers, X 70 of
+ * them; in brackets as that of an object with slots. */
+static void put_wrapper(lmi_buf *b, const char *class, const char *size,
+                        const char *state) { /* as deep as w */
+    static const int64_t whole[] = {16, 8}, part[] = {4, 8}, most[] = {INT32_MAX, INT32_MAX, INT32_MAX};
+    const char *dot = strrchr(class, '.');
+    char module[128];
+    snprintf(module, sizeof module, "%.*s", (int)(dot - class), class);
+    pk_global(b, "torch._tensor", "_rebuild_from_type_v2");
+    lmi_putc(b, '(');
+    pk_global(b, "torch._utils", "_rebuild_wrapper_subclass");
+    pk_global(b, module, dot + 1);
+    lmi_putc(b, '(');
+    pk_global(b, module, dot + 1);
+    pk_global(b, "torch", strstr(class, "DTensor") ? "float32" : "bfloat16");
+    if (*size == 'n') lmi_putc(b, 'N');
+    if (*size != 'n') pk_ints(b, *size == 'm' ? 3 : 2, *size == 'm' ? most : *size == 'w' ? whole : part);
+    lmi_put(b, "NJ");
+    put_le(b, 0, 4);
+    lmi_put(b, "NNNt");
+    if (*state == '[') lmi_put(b, "(N");
+    lmi_put(b, "}(");
+    for (const char *c = state + (*state == '['); *c; c++) {
+        pk_text(b, *c == 'q'   ? "qdata"
+                   : *c == 's' ? "scale"
+                   : *c == 'w' ? "tensor_impl"
+                   : *c == 'l' ? "_local_tensor"
+                               : "x");
+        if (*c == 'q') pk_tensor(b, &(pk_view){"CharStorage", "0", 32, 0, 2, {4, 8}, {8, 1}});
+        if (*c == 's') pk_tensor(b, &(pk_view){"FloatStorage", "1", 32, 0, 1, {4}, {1}});
+        if (*c == 'l') pk_tensor(b, &(pk_view){"FloatStorage", "1", 32, 0, 2, {4, 8}, {8, 1}});
+        if (*c == 'w') put_wrapper(b, "torchao.dtypes.Impl", "p", "qs");
+        if (*c == 'x' || *c == 'X') pk_int(b, 1);
+        for (int i = 0; *c == 'X' && i < 70; i++) {
+            pk_text(b, "x");
+            pk_int(b, i);
+        }
+    }
+    lmi_put(b, *state == '[' ? "uttR" : "utR");
+}
+
+static void save_wrappers(const char *class, const char *size, const char *state, int names) {
+    static const size_t bytes[] = {32, 128};
+    char name[16];
+    lmi_buf b = pk_begin();
+    lmi_put(&b, "}(");
+    for (int i = 0; i < names; i++) {
+        snprintf(name, sizeof name, "l%d.w", i);
+        pk_text(&b, name);
+        put_wrapper(&b, class, size, state);
+    }
+    lmi_put(&b, "u.");
+    save_zip("wrapped.pt", &b, 2, bytes);
+}
+
+static void tensors_that_hold_others_have_their_own_shape(void **state) {
+    (void)state;
+    static const struct {
+        const char *class, *size, *state;
+        int64_t params, bytes, here, here_bytes; /* -1: unknown */
+    } all[] = {
+        {"torchao.quantization.Int8Tensor", "part", "qsx", 32, 48, 32, 48},
+        {"torchao.quantization.Int8Tensor", "part", "[qs", 32, 48, 32, 48},
+        {"torchao.dtypes.AffineQuantizedTensor", "part", "xwx", 32, 48, 32, 48},
+        {"torchao.quantization.Int8Tensor", "part", "x", 32, -1, 32, -1},  /* no tensors */
+        {"torchao.quantization.Int8Tensor", "part", "qX", 32, -1, 32, -1}, /* too much beside them */
+        {"torchao.quantization.Int8Tensor", "none", "qs", -1, -1, -1, -1},
+        {"torch.distributed.tensor.DTensor", "whole", "lx", 128, 512, 32, 128},
+        {"torch.distributed._tensor.api.DTensor", "whole", "[l", 128, 512, 32, 128},
+        {"torch.distributed.tensor.DTensor", "part", "l", 32, 128, 32, 128}, /* replicated */
+        {"torch.distributed.tensor.DTensor", "whole", "w", 128, -1, 32, 48},
+        {"mine.DTensor", "whole", "l", 128, 128, 128, 128}, /* not torch's */
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (int names = 1; names <= 2; names++) { /* two names of one tensor are one parameter */
+            save_wrappers(all[i].class, all[i].size, all[i].state, names);
+            lam_model *m = opened("wrapped.pt");
+            const lam_param_totals p = totals_of(m);
+            const lam_count got[] = {p.params, p.param_bytes, p.local_params, p.local_bytes};
+            const int64_t want[] = {all[i].params, all[i].bytes, all[i].here, all[i].here_bytes};
+            for (int k = 0; k < 4; k++) {
+                const bool known = got[k].state == LAM_EXACT;
+                if (names == 2 && want[1] < 0) continue; /* nothing tells that they are one */
+                if (known != (want[k] >= 0) || (known && got[k].n != want[k]))
+                    fail_msg("%s %s, number %d: %lld", all[i].class, all[i].state, k, (long long)got[k].n);
+            }
+            lam_model_free(m);
+        }
+    oom_sweep_parts(read_once, "wrapped.pt");
+    oom_sweep_reads(read_once, "wrapped.pt");
+    save_wrappers("torchao.quantization.Int8Tensor", "most", "q", 1);
+    refused("wrapped.pt", LAM_FAILED, "a shape that can't be; it is of the class 'Int8Tensor'");
+}
+
+/* A wrapper in itself, many times over, is looked at for as long as a real one takes. */
+static void wrappers_in_wrappers_are_bounded(void **state) {
+    (void)state;
+    lmi_buf b = pk_begin();
+    lmi_put(&b, "}(");
+    for (int i = 0; i < 12; i++) { /* each has the one before it eight times */
+        char name[16];
+        snprintf(name, sizeof name, "l%d.w", i);
+        pk_text(&b, name);
+        pk_global(&b, "torch._tensor", "_rebuild_from_type_v2");
+        lmi_putc(&b, '(');
+        pk_global(&b, "torch._utils", "_rebuild_wrapper_subclass");
+        pk_global(&b, "a", "B");
+        lmi_putc(&b, '(');
+        pk_global(&b, "a", "B");
+        pk_global(&b, "torch", "float32");
+        pk_ints(&b, 2, (const int64_t[]){4, 8});
+        lmi_put(&b, "t}(");
+        for (int k = 0; k < 8 && i; k++) {
+            snprintf(name, sizeof name, "a%d", k);
+            pk_text(&b, name);
+            lmi_putc(&b, 'h');
+            lmi_putc(&b, (char)(i - 1));
+        }
+        lmi_put(&b, "utRq");
+        lmi_putc(&b, (char)i);
+    }
+    lmi_put(&b, "u.");
+    save_zip("wrapped.pt", &b, 0, NULL);
+    lam_model *m = opened("wrapped.pt");
+    const lam_param_totals p = totals_of(m);
+    assert_int_equal(p.params.n, 12 * 32);
+    assert_int_equal(p.param_bytes.state, LAM_UNKNOWN);
+    lam_model_free(m);
+}
+
 /* torch's quantised types have their scales in themselves, whatever is beside them; one type holds two
  * numbers in a byte. */
 static void types_of_few_bits_are_parameters(void **state) {
@@ -538,6 +671,8 @@ int main(void) {
         cmocka_unit_test(legacy_files_have_their_storages_behind_the_pickles),
         cmocka_unit_test(tensors_are_inside_their_storages),
         cmocka_unit_test(tensors_are_rebuilt_in_several_ways),
+        cmocka_unit_test(tensors_that_hold_others_have_their_own_shape),
+        cmocka_unit_test(wrappers_in_wrappers_are_bounded),
         cmocka_unit_test(types_of_few_bits_are_parameters),
         cmocka_unit_test(odd_pickles_are_bounded),
         cmocka_unit_test(a_pickle_may_be_compressed),
