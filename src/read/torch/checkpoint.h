@@ -49,6 +49,24 @@ lam_status lmi_torch_walk(lmi_tensors *t, const lmi_pickle *p, const lmi_storage
 /* True, with *out, if the value is a tensor. LAM_SYNTAX: it is one that can't be. The name is not set. */
 lam_status lmi_torch_tensor(lmi_tensors *t, const lmi_pickle *p, const lmi_storages *in, int32_t value,
                             lmi_stored_tensor *out, uint64_t *identity, bool *is_tensor, lam_error *e);
+/* What the code of a TorchScript archive says of a class: the names of its parameters and of its buffers,
+ * each in quotation marks, with commas between them. */
+typedef struct lmi_script_class {
+    const char *parameters, *buffers; /* NULL: it does not say */
+} lmi_script_class;
+typedef struct lmi_script {
+    const lmi_storages *in;
+    lmi_arena *a;    /* of the lists */
+    lmi_map by_name; /* of classes, and of files that were read */
+    lmi_vec classes; /* lmi_script_class * */
+    uint64_t left; /* bytes of code that may still be read */
+} lmi_script;
+void lmi_script_init(lmi_script *s, const lmi_storages *in, lmi_arena *a);
+void lmi_script_free(lmi_script *s);
+/* The class; NULL in *out: no code says what its parameters are. */
+lam_status lmi_script_class_of(lmi_script *s, const lmi_pickled_global *g, const lmi_script_class **out,
+                               lam_error *e);
+bool lmi_script_lists(const char *list, const char *name);
 /* A value under a name at the root that has tensors: from which tensor of the list on. Name NULL: tensors of
  * the root itself. */
 typedef struct lmi_torch_part {

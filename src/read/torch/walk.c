@@ -17,6 +17,8 @@ typedef struct frame {
     int32_t cell, index, depth;
     bool pairs; /* names and values in turn */
     tensor_role role;
+    const lmi_script_class
+        *class; /* whose attributes they are, if its code tells which are what; else NULL */
 } frame;
 
 typedef struct walking {
@@ -34,6 +36,8 @@ typedef struct walking {
     const char *only;     /* the one under which all tensors are; NULL: none yet */
     bool several;         /* tensors are under others too, or at the root itself */
     lmi_vec parts;        /* lmi_torch_part */
+    lmi_script script;    /* the code of an archive of TorchScript */
+    int32_t attributes;   /* tensors that the code makes plain attributes */
     lam_error *e;
 } walking;
 
@@ -140,6 +144,16 @@ static bool is_layer(const lmi_pickled_global *made) {
     return strncmp(made->module, "__torch__", 9) == 0 || strncmp(made->module, "torch.ao.nn.", 12) == 0;
 }
 
+/* The attributes of an object, whose class's code may tell which of them are parameters. */
+static lam_status push_attributes(walking *w, const frame *f, const char *path, int32_t state,
+                                  const lmi_pickled_global *made) {
+    const lmi_script_class *class = NULL;
+    if (made) LAM_TRY(lmi_script_class_of(&w->script, made, &class, w->e));
+    LAM_TRY(push(w, f, path, state, ANY));
+    ((frame *)lmi_vec_at(&w->stack, w->stack.n - 1))->class = class;
+    return LAM_OK;
+}
+
 /* An object that has attributes: a module, or what else may have tensors. */
 static lam_status walk_object(walking *w, const frame *f, const char *path, const lmi_pickled_call *call) {
     const lmi_pickled_global *made = class_of(w, call);
@@ -148,7 +162,7 @@ static lam_status walk_object(walking *w, const frame *f, const char *path, cons
     w->seen[state] = true;
     const int32_t modules = lmi_pickled_get(w->p, state, "_modules");
     if (made && (modules >= 0 || is_layer(made))) LAM_TRY(add_class(w, path, made));
-    if (modules < 0) return push(w, f, path, state, ANY);
+    if (modules < 0) return push_attributes(w, f, path, state, made);
     LAM_TRY(push(w, f, path, modules, ANY)); /* the last is walked first */
     LAM_TRY(walk_packed(w, f, path, state));
     LAM_TRY(push(w, f, path, lmi_pickled_get(w->p, state, "_buffers"), BUFFERS));
@@ -156,6 +170,18 @@ static lam_status walk_object(walking *w, const frame *f, const char *path, cons
 }
 
 /* -- values ---------------------------------------------------------------------------------------------- */
+
+/* The name of an attribute behind the path of its object. */
+static const char *own_name(const frame *f, const char *path) {
+    const size_t n = strlen(f->path);
+    return path + n + (n > 0);
+}
+
+/* True for a tensor that a module has as any other value. */
+static bool is_attribute(const frame *f, const char *path) {
+    return f && f->class && f->class->buffers && !lmi_script_lists(f->class->parameters, own_name(f, path)) &&
+           !lmi_script_lists(f->class->buffers, own_name(f, path));
+}
 
 static lam_status add_tensor(walking *w, const frame *f, const char *path, lmi_stored_tensor *x,
                              uint64_t identity) {
@@ -168,6 +194,10 @@ static lam_status add_tensor(walking *w, const frame *f, const char *path, lmi_s
     if ((f && f->role != ANY) || w->state) {
         x->role_known = true;
         x->buffer = w->state || f->role == BUFFERS;
+    }
+    if (f && f->class && f->class->buffers) {
+        x->role_known = true;
+        x->buffer = !lmi_script_lists(f->class->parameters, own_name(f, path));
     }
     LAM_TRY(lmi_tensors_add(w->t, x, w->in->of, 0, w->e));
     const int32_t id = lmi_tensors_n(w->t) - 1;
@@ -229,6 +259,10 @@ static lam_status visit(walking *w, const frame *f, const char *path, int32_t va
     uint64_t identity;
     bool is_tensor;
     LAM_TRY(lmi_torch_tensor(w->t, w->p, w->in, value, &x, &identity, &is_tensor, w->e));
+    if (is_tensor && is_attribute(f, path)) {
+        w->attributes++;
+        return LAM_OK;
+    }
     if (is_tensor) LAM_TRY(note_item(w, f));
     return is_tensor ? add_tensor(w, f, path, &x, identity) : walk_container(w, f, path, value);
 }
@@ -282,6 +316,11 @@ static lam_status tell(walking *w) {
     if (w->optimizers)
         LAM_TRY(lmi_tensors_note(w->t, w->e, "the state of %s is left out",
                                  w->optimizers == 1 ? "an optimizer" : "optimizers"));
+    if (w->attributes)
+        LAM_TRY(lmi_tensors_note(w->t, w->e,
+                                 "%d tensor%s of its modules %s neither parameter nor buffer, and left out",
+                                 (int)w->attributes, w->attributes == 1 ? "" : "s",
+                                 w->attributes == 1 ? "is" : "are"));
     if (w->rest) LAM_TRY(lmi_tensors_note(w->t, w->e, "what Lightning keeps of the training is left out"));
     if (w->again)
         LAM_TRY(lmi_tensors_note(w->t, w->e, "%d object%s at several places %s shown at the first",
@@ -314,11 +353,13 @@ lam_status lmi_torch_walk(lmi_tensors *t, const lmi_pickle *p, const lmi_storage
     lmi_vec_init(&w.stack, sizeof(frame));
     lmi_vec_init(&w.parts, sizeof(lmi_torch_part));
     lmi_map_init(&w.known);
+    lmi_script_init(&w.script, in, &t->arena);
     w.seen = calloc(p->value.n + 1, sizeof *w.seen);
     lam_status s = w.seen ? walk(&w) : lmi_nomem(e);
     free(w.seen);
     lmi_vec_free(&w.stack);
     lmi_vec_free(&w.parts);
     lmi_map_free(&w.known);
+    lmi_script_free(&w.script);
     return s;
 }

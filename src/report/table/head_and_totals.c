@@ -177,7 +177,8 @@ static void tell_params(lmi_items *s) {
         lmi_items_send(s, NULL, NULL);
     }
     if (lmi_is_spread(s->j->m)) {
-        put_sized(s, s->j->m->described ? "in this file " : "in this process ", p.local_params, p.local_bytes);
+        const char *where = s->j->m->described ? "in this file " : "in this process ";
+        put_sized(s, where, p.local_params, p.local_bytes);
         lmi_items_send(s, NULL, NULL);
     }
     if (!lmi_is_zero(p.buffers)) {

@@ -157,12 +157,97 @@ static void an_object_of_cpp_has_its_tensors_in_its_state(void **state) {
     }
 }
 
+/* -- the code of TorchScript ------------------------------------------------------------------------------
+ */
+
+/* Two objects of a class with the tensors a, b and c, of 2 elements each; and code of the class. */
+static void save_script(const char *module, const char *entry, const char *code, bool deflated) {
+    static const char zeros[24];
+    lmi_buf b = pk_begin();
+    pk_global(&b, "__torch__", "Net");
+    lmi_put(&b, ")\x81}(");
+    for (int i = 0; i < 2; i++) {
+        pk_text(&b, i ? "right" : "left");
+        pk_global(&b, module, "Own");
+        lmi_put(&b, ")\x81}(");
+        for (int k = 0; k < 3; k++) {
+            pk_text(&b, k == 0 ? "a" : k == 1 ? "b" : "c");
+            pk_tensor(&b, &(pk_view){"FloatStorage", i ? "1" : "0", 6, 2 * k, 1, {2}, {1}});
+        }
+        lmi_put(&b, "ub");
+    }
+    lmi_put(&b, "ub.");
+    zipped z = zip_begin();
+    zip_add(&z, "net/data.pkl", b.s, b.n);
+    zip_add(&z, "net/constants.pkl", "\x80\x02).", 4);
+    zip_add(&z, "net/data/0", zeros, sizeof zeros);
+    zip_add(&z, "net/data/1", zeros, sizeof zeros);
+    if (deflated)
+        zip_deflate(&z, entry, code, strlen(code));
+    else
+        zip_add(&z, entry, code, strlen(code));
+    lmi_buf_free(&b);
+    b = zip_end(&z);
+    save_bytes("script.pt", &b);
+    lmi_buf_free(&b);
+}
+
+/* What the code does not tell is told by types: all are parameters then. */
+static void code_tells_which_tensors_are_parameters(void **state) {
+    (void)state;
+    static const char own[] = "net/code/__torch__/net/deep.py", module[] = "__torch__.net.deep";
+    static const struct {
+        const char *module, *entry, *code;
+        int32_t parameters, buffers, out; /* names of each object */
+    } all[] = {
+        {module, own, "class Own(Module):\n  __parameters__ = [\"a\", ]\n  __buffers__ = [\"b\", \"c\", ]\n",
+         1, 2, 0},
+        {module, own, "class Own(Module):\n  __parameters__ = [\"a\", \"c\"]\n  __buffers__ = []\n", 2, 0, 1},
+        {"__torch__", "net/code/__torch__.py",
+         "op = 1\nclass Other(Module):\n  __parameters__ = []\n  __buffers__ = []\n\nclass Own(Module):\n"
+         "  __parameters__ = [\"b\", ]\n  __buffers__ = [\"a\", ]\n  a : Tensor\n  def forward(s) -> "
+         "Tensor:\n",
+         1, 1, 1},
+        {module, own, "class Own(Module):\n  __parameters__ = [\"ab\", \"a\n  __buffers__ = [\"b\", ]\n", 3,
+         0, 0},
+        {module, own, "class Own(Module):\n  __parameters__ = [\"ab\", \"a]\n  __buffers__ = [\"b\", ]\n", 0,
+         1, 2},
+        {module, own, "class Own(Module):\n  __parameters__ = [\"a\", ]\n", 3, 0,
+         0}, /* as before buffers were told */
+        {module, own,
+         "  __parameters__ = []\n  __buffers__ = []\nclass Own(Module):\nx\n  __parameters__ = []\n", 3, 0,
+         0},
+        {module, own, "", 3, 0, 0},
+        {module, "net/code/__torch__/net.py",
+         "class Own(Module):\n  __parameters__ = []\n  __buffers__ = []\n", 3, 0, 0},
+        {"net.deep", own, "class Own(Module):\n  __parameters__ = []\n  __buffers__ = []\n", 3, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (int deflated = 0; deflated < 2; deflated++) {
+            save_script(all[i].module, all[i].entry, all[i].code, deflated);
+            lam_model *m = opened("script.pt");
+            lam_costs *c = costs_of(m);
+            const lam_param_totals p = lam_costs_params(c);
+            bool told = false;
+            for (int32_t k = 0; k < lam_model_n_notes(m); k++)
+                told = told || strstr(lam_model_note(m, k), "neither parameter nor buffer");
+            if (p.params.n != 4 * all[i].parameters || p.buffers.n != 4 * all[i].buffers ||
+                told != (all[i].out > 0))
+                fail_msg("%s: %d and %d", all[i].code, (int)p.params.n, (int)p.buffers.n);
+            lam_costs_free(c);
+            lam_model_free(m);
+        }
+    oom_sweep_parts(read_once, "script.pt");
+    oom_sweep_reads(read_once, "script.pt");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_are_found_however_an_object_was_made),
         cmocka_unit_test(objects_at_several_places_are_told),
         cmocka_unit_test(a_state_may_be_a_row_of_values),
         cmocka_unit_test(an_object_of_cpp_has_its_tensors_in_its_state),
+        cmocka_unit_test(code_tells_which_tensors_are_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
