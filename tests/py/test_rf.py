@@ -541,3 +541,67 @@ def test_positions_that_are_picked_by_number_are_along_the_convolutions_axis(pic
     row = lamina.inspect(Picked(pick), torch.rand(1, 4, 48)).rows[-1]
     assert [(axis["axis"], axis["at_most"]) for axis in row.rf_axes] == [(2, True)]
     assert row.receptive_field == 48  # no more than there are; 5 picked ones, of 9 positions, are right
+
+
+class Force(nn.Module):
+    """Returns, or goes on with, the gradient of an energy by its input."""
+
+    def __init__(self, by, then):
+        super().__init__()
+        self.energy, self.after, self.by, self.then = nn.Conv1d(2, 2, 3), nn.Conv1d(2, 2, 3), by, then
+
+    def forward(self, x):
+        with torch.enable_grad():
+            return self.then(self, self.by(lambda x: self.energy(x).tanh().sum(), x))
+
+
+GRADIENTS_OF = {
+    "autograd": lambda function, x: torch.autograd.grad(function(x.requires_grad_()), x, create_graph=True)[
+        0
+    ],
+    "functions": lambda function, x: torch.func.grad(function)(x),
+}
+THEN = {
+    "returned": lambda net, gradient: gradient,
+    "negated": lambda net, gradient: -gradient,
+    "a layer": lambda net, gradient: net.after(gradient),
+}
+
+
+@pytest.mark.parametrize("dry", [False, True])
+@pytest.mark.parametrize("by", GRADIENTS_OF)
+@pytest.mark.parametrize("then", THEN)
+def test_what_a_gradient_in_the_forward_depends_on_is_not_known(then, by, dry):
+    """Autograd saves what its operators read, so the way to the input is not seen."""
+    report = lamina.inspect(Force(GRADIENTS_OF[by], THEN[then]), torch.rand(1, 2, 9), dry=dry)
+    states = {row.path: (row.rf, row.rf_state) for row in report.rows}
+    assert states["energy"] == (3, "exact")
+    assert all(state != "exact" for path, (_, state) in states.items() if path != "energy")
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_checkpoint_repeats_fields_too(again):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part = nn.Sequential(nn.Conv1d(2, 2, 3), nn.ReLU(), nn.Conv1d(2, 2, 3))
+
+        def forward(self, x):
+            return torch.utils.checkpoint.checkpoint(self.part, x, use_reentrant=again)
+
+    rows = lamina.inspect(Net(), torch.rand(1, 2, 9, requires_grad=True), backward=True).rows
+    fields = {"": 5, "part": 5, "part.0": 3, "part.1": 3, "part.2": 5}
+    assert all((row.rf, row.rf_state) == (fields[row.path], "exact") for row in rows)
+    assert len(rows) > len(fields)
+
+
+def test_fields_of_the_steps_of_a_training_are_those_of_the_first():
+    net = nn.Sequential(nn.Conv1d(2, 2, 3), nn.BatchNorm1d(2), nn.Conv1d(2, 2, 3))
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with lamina.capture(net) as capture:
+        for _ in range(2):
+            optimizer.zero_grad()
+            net(torch.rand(3, 2, 9)).square().mean().backward()
+            optimizer.step()
+    rows = [(row.path, row.rf, row.rf_state) for row in capture.report().rows[:8]]
+    assert rows == 2 * [("", 5, "exact"), ("0", 3, "exact"), ("1", 3, "exact"), ("2", 5, "exact")]

@@ -420,10 +420,43 @@ static lam_status fill_row(tracer *t, int32_t row, lam_error *e) {
     lam_op_arg a = {.ndim = out->ndim, .sizes = out->sizes};
     lmi_source s = lmi_flow_result(&t->flow, event, 0);
     if (s.by != LMI_BY_OP && s.by != LMI_BY_INPUT) return LAM_OK;
+    if (s.by == LMI_BY_OP && t->m->ops[s.index].phase != LAM_FORWARD)
+        return LAM_OK; /* a layer that runs again */
     if (!spans_of(t, lmi_model_out_edge(t->m, event, 0), s, &a, t->root[event], spans) ||
         !keep(t, spans, &index))
         return lmi_nomem(e);
     t->rf->of_row[row] = lmi_rf_field(&t->fields, index);
+    return LAM_OK;
+}
+
+/* The number behind the last operator of each outermost call's forward; NULL: memory ran out. */
+static int32_t *forward_ends(tracer *t) {
+    const lam_model *m = t->m;
+    int32_t *ends = lmi_alloc(&t->scratch, (uint64_t)m->n_events, sizeof *ends);
+    for (int32_t i = 0; ends && i < m->n_ops; i++)
+        if (m->ops[i].phase == LAM_FORWARD && m->ops[i].call >= 0) ends[t->root[m->ops[i].call]] = i + 1;
+    return ends;
+}
+
+/* Finds the fields of all operators. Those of a backward pass read what autograd saved, which is not
+ * followed: a forward that computes a gradient, and goes on with it, may depend on anything by that. */
+static lam_status trace_ops(tracer *t, lam_error *e) {
+    const lam_model *m = t->m;
+    int32_t index, root = -1, *ends = forward_ends(t);
+    lmi_span spans[SPANS] = {{0}};
+    for (int32_t k = 0; k < width(t); k++)
+        if (!unknown(t, &spans[k], "a backward pass")) return lmi_nomem(e);
+    if (!ends || !keep(t, spans, &index)) return lmi_nomem(e);
+    for (int32_t i = 0; i < m->n_ops; i++) {
+        const lam_op *o = &m->ops[i];
+        const bool forward = o->phase == LAM_FORWARD;
+        if (forward && o->call >= 0) root = t->root[o->call];
+        if (t->flow.unit[i] != i) continue;
+        if (forward)
+            LAM_TRY(trace_op(t, i, e));
+        else if (root >= 0 && i < ends[root])
+            t->of[i] = index;
+    }
     return LAM_OK;
 }
 
@@ -436,8 +469,7 @@ static lam_status trace(tracer *t, lam_error *e) {
     if (!lmi_ways_build(&t->ways, &t->scratch)) return lmi_nomem(e);
     LAM_TRY(lmi_flow_build(&t->flow, m, &t->scratch, is_unit, t, e));
     LAM_TRY(input_fields(t, e));
-    for (int32_t i = 0; i < m->n_ops; i++)
-        if (t->flow.unit[i] == i && m->ops[i].phase == LAM_FORWARD) LAM_TRY(trace_op(t, i, e));
+    LAM_TRY(trace_ops(t, e));
     t->rf->of_row = lmi_alloc(&t->c->arena, (uint64_t)t->c->n_rows, sizeof *t->rf->of_row);
     if (!t->rf->of_row) return lmi_nomem(e);
     for (int32_t r = 0; r < t->c->n_rows; r++) LAM_TRY(fill_row(t, r, e));
