@@ -136,3 +136,16 @@ def test_what_a_hook_of_communication_takes_is_not_known():
     step = lamina.fit(model, torch.rand(4, 256)).step
     assert step.bytes.state == "at least"
     assert step.gap == "what the communication hook of DistributedDataParallel takes is not known"
+
+
+def test_a_dry_backward_says_that_nothing_is_reduced():
+    model, x = nn.parallel.DistributedDataParallel(dense()), torch.rand(4, 256)
+    real, dry = (lamina.inspect(model, x, backward=True, dry=dry) for dry in (False, True))
+    assert real.backward.macs == dry.backward.macs
+    assert real.backward.flops > dry.backward.flops
+    said = [note for note in dry.notes if "adds them up over processes" in note]
+    assert len(said) == 1
+    assert not any("processes" in note for note in lamina.inspect(model, x, dry=True).notes)
+    assert not any(
+        "processes" in note for note in lamina.inspect(model.module, x, dry=True, backward=True).notes
+    )

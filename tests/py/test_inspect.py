@@ -399,3 +399,10 @@ def test_the_table_as_a_list_and_shares():
         report.show(sort="size")
     with pytest.raises(ValueError, match="time=True measures it"):
         report.show(by="time")
+
+
+@pytest.mark.parametrize("dry", [False, True])
+def test_a_flag_may_be_a_number(dry):
+    net, x = nn.Linear(4, 4), torch.ones(2, 4)
+    assert lamina.inspect(net, x, backward=1, dry=dry).backward.macs == 32
+    assert lamina.inspect(net, x, backward=0, dry=dry).macs == 32

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 FIRST = "_static_graph_delay_allreduce_enqueued"
 
 
+NOT_REDUCED = (
+    "the backward pass of a real run copies gradients and adds them up over processes, for "
+    "DistributedDataParallel; a dry run does neither, and FLOPs, DMAs and bytes lack it"
+)
+
+
 class _Still:
     """Stands for a reducer, or its logger: each method does nothing."""
 
@@ -57,6 +63,11 @@ class Buckets:
                 own.update(had)
             self._views.clear()
             self._kept.clear()
+
+    def tell(self) -> None:
+        """Notes what a backward pass of a real run does for the wrappers."""
+        if self._wrappers:
+            self._run.watch.note(NOT_REDUCED)
 
     def _fill(self, wrapper: Any) -> None:
         """Makes the buckets of a wrapper, as many bytes for each type as its gradients have."""

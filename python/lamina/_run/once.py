@@ -211,7 +211,7 @@ def _modes(grad: bool, *, real: bool, unfused: bool) -> Iterator[None]:
     """torch's modes around a run; ``real``: tensors may need gradients, also inside an inference mode."""
     torch = sys.modules["torch"]
     outer = torch.inference_mode(mode=False) if real else NOTHING
-    with outer, torch.set_grad_enabled(grad), _no_fast_path() if unfused else NOTHING:
+    with outer, torch.set_grad_enabled(bool(grad)), _no_fast_path() if unfused else NOTHING:
         _lamina.aside(True)  # noqa: FBT003 - it is no step of a recording
         try:
             yield
@@ -307,7 +307,10 @@ def _received(back: Backward) -> Iterator[None]:
     from .._dry.hooks import hooks_of_nodes
     from .._dry.running import running
 
-    with hooks_of_nodes(), running().buckets.receive() if back.whole else NOTHING:
+    buckets = running().buckets
+    if not back.whole:
+        buckets.tell()
+    with hooks_of_nodes(), buckets.receive() if back.whole else NOTHING:
         yield
 
 
