@@ -12,7 +12,7 @@ from test_dry import offered
 from torch import nn
 
 import lamina
-from lamina._base.errors import NeedsValuesError
+from lamina._base.errors import NeedsValuesError, UnsupportedError
 from lamina._observe import support
 
 pytestmark = [
@@ -284,3 +284,85 @@ def test_the_class_of_parameters_is_as_before():
         out[0].tolist()
     with pytest.raises(NeedsValuesError, match="has ended"):
         out[0] + 1
+
+
+class Slots(nn.Parameter):
+    __slots__ = ("scale",)
+
+
+def test_a_class_that_python_gives_to_no_other_object_is_refused():
+    net = nn.Linear(4, 4)
+    net.weight = Slots(torch.ones(4, 4))
+    for run in (lambda net, x: lamina.inspect(net, x, dry=True), lamina.fit):
+        with pytest.raises(UnsupportedError, match="the class Slots: Python gives"):
+            run(net, torch.ones(2, 4))
+    assert lamina.inspect(net, torch.ones(2, 4)).macs == 32
+
+
+class Doubles(nn.Linear):
+    def forward(self, x):
+        return super().forward(x.mul_(2))
+
+
+def test_tensors_of_an_inference_mode():
+    """torch saves none for a backward, and outside of the mode it writes to none."""
+    with torch.inference_mode():
+        x = torch.ones(2, 4)
+        assert lamina.inspect(Doubles(4, 4), x, dry=True).macs == 32
+    assert lamina.inspect(nn.Linear(4, 4), x, dry=True).macs == 32
+    assert lamina.fit(nn.Linear(4, 4), x).step is None
+    for dry in (False, True):
+        with pytest.raises(RuntimeError, match="cannot be saved for backward"):
+            lamina.inspect(nn.Linear(4, 4), x, dry=dry, backward=True)
+        with pytest.raises(RuntimeError, match="outside InferenceMode"):
+            lamina.inspect(Doubles(4, 4), x, dry=dry)
+
+
+class Named(torch.Tensor):
+    """A tensor of the program's, with an attribute and a method of its own."""
+
+    def squared(self):
+        return self @ self.mT
+
+
+class AsksWhat(nn.Module):
+    """Asks whether its input and a buffer are of the program's class, and those that come of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.register_buffer("table", torch.ones(4, 4).as_subclass(Named))
+
+    def forward(self, x):
+        for tensor in (x, self.table, x * 2):
+            if isinstance(tensor, Named):
+                x = self.layer(x) @ self.table.squared() * (1 if getattr(tensor, "own", 1) else 2)
+        return x
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("wanted", [False, True])
+def test_tensors_of_a_class_of_the_program(backward, wanted):
+    net, x = AsksWhat(), torch.ones(2, 4).as_subclass(Named).requires_grad_(wanted)
+    x.own = 3
+    real, dry = (lamina.inspect(net, x, backward=backward, dry=dry) for dry in (False, True))
+    assert real.macs == dry.macs == 3 * (2 * 32 + 64)
+    assert not backward or real.backward.macs == dry.backward.macs
+    assert lamina.fit(net, x).step.bytes > 0
+    assert type(net.table) is type(x) is Named
+
+
+def test_values_of_a_tensor_of_the_programs_class_are_not_known():
+    class Net(nn.Embedding):
+        def forward(self, ids):
+            return super().forward(ids if isinstance(ids, Named) else ids[:1])
+
+    ids = torch.tensor([1, 2]).as_subclass(Named)
+    assert lamina.inspect(Net(4, 4), ids, dry=True).rows[0].out_shapes == ((2, 4),)
+
+    class Reads(Net):
+        def forward(self, ids):
+            return super().forward(ids) if ids.tolist() == [1, 2] else ids
+
+    with pytest.raises(NeedsValuesError, match="tolist"):
+        lamina.inspect(Reads(4, 4), ids, dry=True)

@@ -405,9 +405,9 @@ static PyObject *dry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     d->dtype = -1;
     d->held = PyList_New(0);
     d->leaves = PyList_New(0);
-    d->as_parameters = PyList_New(0);
+    d->others = PyList_New(0);
     d->repeats = PyDict_New();
-    if (!d->held || !d->leaves || !d->as_parameters || !d->repeats || !load(d)) Py_CLEAR(d);
+    if (!d->held || !d->leaves || !d->others || !d->repeats || !load(d)) Py_CLEAR(d);
     if (d && !st->torch.fake) {
         Py_INCREF(fake);
         st->torch.fake = (PyTypeObject *)fake;
@@ -453,12 +453,6 @@ static PyObject *dry_serves(PyObject *self, PyObject *capture) {
     c->dry.nowhere = lmx_dry_address;
     lmx_reads_values(d->st); /* before the run, in which torch makes fake tensors only */
     Py_RETURN_NONE;
-}
-
-static PyObject *dry_owns(PyObject *self, PyObject *address) {
-    (void)self;
-    const unsigned long long at = PyLong_AsUnsignedLongLong(address);
-    return PyErr_Occurred() ? NULL : PyBool_FromLong(lmx_dry_address(at));
 }
 
 static PyObject *dry_real(PyObject *self, PyObject *real) {
@@ -519,11 +513,6 @@ static PyObject *dry_with(PyObject *self, PyObject *tensor) {
     return lmx_fake_with(d, tensor);
 }
 
-static PyObject *dry_leaves(PyObject *self, PyObject *unused) {
-    (void)unused;
-    return PySequence_List(self_of(self)->leaves);
-}
-
 static int dry_traverse(PyObject *self, visitproc visit, void *arg) {
     lmx_dry *d = self_of(self);
     Py_VISIT(Py_TYPE(self));
@@ -540,13 +529,15 @@ static int dry_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(d->capture);
     Py_VISIT(d->held);
     Py_VISIT(d->leaves);
-    Py_VISIT(d->as_parameters);
+    Py_VISIT(d->others);
     Py_VISIT(d->written);
     Py_VISIT(d->seen_last);
     Py_VISIT(d->chain);
     Py_VISIT(d->rebuilt);
     Py_VISIT(d->repeats);
     Py_VISIT(d->suppose);
+    Py_VISIT(d->inference);
+    Py_VISIT(d->class_of);
     for (int i = 0; i < LMX_N_PLAIN; i++) Py_VISIT(d->plain[i]);
     return 0;
 }
@@ -557,7 +548,7 @@ static int dry_clear(PyObject *self) {
     lmi_map_free(&d->asked);
     lmi_map_free(&d->swapped);
     lmi_map_free(&d->wholes);
-    lmi_map_free(&d->parameters);
+    lmi_map_free(&d->classed);
     lmi_vec_free(&d->entries);
     Py_CLEAR(d->fake);
     Py_CLEAR(d->known);
@@ -572,13 +563,15 @@ static int dry_clear(PyObject *self) {
     Py_CLEAR(d->capture);
     Py_CLEAR(d->held);
     Py_CLEAR(d->leaves);
-    Py_CLEAR(d->as_parameters);
+    Py_CLEAR(d->others);
     Py_CLEAR(d->written);
     Py_CLEAR(d->seen_last);
     Py_CLEAR(d->chain);
     Py_CLEAR(d->rebuilt);
     Py_CLEAR(d->repeats);
     Py_CLEAR(d->suppose);
+    Py_CLEAR(d->inference);
+    Py_CLEAR(d->class_of);
     for (int i = 0; i < LMX_N_PLAIN; i++) Py_CLEAR(d->plain[i]);
     lmi_vec_free(&d->words);
     return 0;
@@ -605,7 +598,7 @@ static PyMethodDef dry_methods[] = {
     {"opened", dry_opened, METH_VARARGS,
      PyDoc_STR("opened($self, function, args, kwargs, /)\n--\n\nCalls `function`. The operators that it runs "
                "are the model's.")},
-    {"owns", dry_owns, METH_O | METH_STATIC,
+    {"owns", lmx_dry_owns, METH_O | METH_STATIC,
      PyDoc_STR("owns(address, /)\n--\n\nReturns True for an address of a fake tensor.")},
     {"real", dry_real, METH_O,
      PyDoc_STR("real($self, real, /)\n--\n\nWhile `real` is True, operators run as in a real run. Returns "
@@ -648,12 +641,12 @@ static PyMethodDef dry_methods[] = {
     {"fake_of", lmx_dry_fake_of, METH_O,
      PyDoc_STR(
          "fake_of($self, tensor, /)\n--\n\nReturns the fake tensor of a real one, the same each time.")},
-    {"as_parameter", lmx_dry_as_parameter, METH_VARARGS,
-     PyDoc_STR("as_parameter($self, fake, type, /)\n--\n\nGives a fake tensor the class of a parameter until "
-               "over() is called, if Python can.")},
+    {"in_class", lmx_dry_in_class, METH_VARARGS,
+     PyDoc_STR(
+         "in_class($self, fake, cls, /)\n--\n\nGives a fake tensor another class until over() is called.")},
     {"over", lmx_dry_over, METH_NOARGS,
      PyDoc_STR("over($self, /)\n--\n\nThe run is over: all fake tensors have their own class again.")},
-    {"leaves", dry_leaves, METH_NOARGS,
+    {"leaves", lmx_dry_leaves, METH_NOARGS,
      PyDoc_STR("leaves($self, /)\n--\n\nReturns a pair for each leaf that wants a gradient and was replaced: "
                "the real tensor and the fake one.")},
     {"follow", dry_follow, METH_VARARGS,
@@ -662,6 +655,11 @@ static PyMethodDef dry_methods[] = {
                "`taken(function, args, kwargs, out, ruled)` returns (bytes that an operator allocates beside "
                "its results, bytes of the results or -1, whether this is sure), or None if it was not "
                "measured. `ruled`: the core has a rule for it too.")},
+    {"alike", lmx_dry_alike, METH_VARARGS,
+     PyDoc_STR(
+         "alike($self, inference, class_of, /)\n--\n\nFake tensors of tensors from an inference mode are "
+         "from one, made under `inference`, torch's guard of that mode; None: they are not. "
+         "`class_of(cls)`: the class for those of tensors of a program's class.")},
     {"cast", dry_cast, METH_O,
      PyDoc_STR("cast($self, dtype, /)\n--\n\nTreats floating-point tensors that existed before as of this "
                "dtype, given by its name in torch.")},

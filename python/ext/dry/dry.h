@@ -48,8 +48,8 @@ typedef struct lmx_dry {
     bool rebuilt_noted;
     PyObject *held;   /* list: owns the objects in the maps */
     PyObject *leaves; /* list: a pair of a leaf that wants a gradient and its fake tensor for each */
-    PyObject *as_parameters; /* list: the fake tensors that have the class of a parameter */
-    lmi_map parameters;      /* each of these -> its index in that */
+    PyObject *others; /* list: the fake tensors that have another class than `fake` while the run lasts */
+    lmi_map classed;  /* each of these -> its index in that */
     int32_t op;     /* index of the operator noted last before the answer */
     int64_t turn;   /* of the operator that is answered (ledger.h) */
     lam_cpu cpu;
@@ -57,6 +57,8 @@ typedef struct lmx_dry {
     bool given;     /* fake tensors now replace tensors from before the run */
     bool real;      /* operators run: a module is being imported, and keeps what it makes */
     int32_t dtype;  /* of floating-point tensors from before the run; -1: unchanged */
+    PyObject *inference; /* torch's guard of an inference mode, if fakes of tensors from one are too */
+    PyObject *class_of;  /* returns the class for the fake of a tensor of a program's class */
     lmx_blob_api api;
     lmi_map functions; /* an overload -> its entry */
     lmi_map asked;     /* a hash of an operator and the types of its arguments (ask.c) */
@@ -106,8 +108,11 @@ PyObject *lmx_dry_more(PyObject *self, PyObject *why);
 PyObject *lmx_dry_like(PyObject *self, PyObject *tensor);
 PyObject *lmx_dry_beside(PyObject *self, PyObject *tensor);
 PyObject *lmx_dry_fake_of(PyObject *self, PyObject *tensor);
-PyObject *lmx_dry_as_parameter(PyObject *self, PyObject *args);
+PyObject *lmx_dry_in_class(PyObject *self, PyObject *args);
+PyObject *lmx_dry_owns(PyObject *self, PyObject *address);
 PyObject *lmx_dry_over(PyObject *self, PyObject *unused);
+PyObject *lmx_dry_leaves(PyObject *self, PyObject *unused);
+PyObject *lmx_dry_alike(PyObject *self, PyObject *args);
 /* After a view was written to, torch's backward goes through the views of that memory in one operator, but
  * for tensor subclasses in the operators that made them: it makes those views again and drops them. Call
  * these for the target of an in-place operator, for each new view, and for each operator before it is
@@ -133,14 +138,13 @@ PyObject *lmx_fake_view(lmx_dry *d, PyObject *tensor, const lmx_plain *p, int64_
 PyObject *lmx_supposed(lmx_dry *d, PyObject *function, PyObject *out);
 /* The fake tensor for a real one, made once; NULL with an exception. */
 PyObject *lmx_fake_of(lmx_dry *d, PyObject *tensor);
-/* Gives a fake tensor the class of a real parameter, for which a program may ask, while the run lasts. False
- * with an exception; if Python can't, it keeps its class. */
-bool lmx_as_parameter(lmx_dry *d, PyObject *fake, PyTypeObject *type);
-/* True for a fake tensor of this run, whatever its class. */
+/* Gives a fake tensor a class for which a program may ask, while the run lasts. False with an exception. */
+bool lmx_in_class(lmx_dry *d, PyObject *fake, PyTypeObject *type);
+/* True for a fake tensor of this run, in any class. */
 static inline bool lmx_dry_is(const lmx_dry *d, PyObject *o) {
     return Py_TYPE(o) == d->fake || Py_TYPE(o) == d->known ||
-           (d->parameters.n && PyType_IsSubtype(Py_TYPE(o), d->st->torch.parameter) &&
-            lmx_map_get(&d->parameters, o) >= 0);
+           (d->classed.n && PyType_IsSubtype(Py_TYPE(o), d->st->torch.tensor) &&
+            lmx_map_get(&d->classed, o) >= 0);
 }
 /* The class of the views of a fake tensor. */
 static inline PyTypeObject *lmx_class_of_views(const lmx_dry *d, PyObject *fake) {

@@ -72,6 +72,12 @@ static bool is_in(const region *r, uint64_t address) { return address >= r->at &
 
 bool lmx_dry_address(uint64_t address) { return is_in(&readable, address) || is_in(&nowhere, address); }
 
+PyObject *lmx_dry_owns(PyObject *self, PyObject *address) {
+    (void)self;
+    const unsigned long long at = PyLong_AsUnsignedLongLong(address);
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(lmx_dry_address(at));
+}
+
 static void *address_for(uint64_t bytes) {
     if (!readable.at) reserve_region();
     if (bytes > REGION) bytes = REGION;
@@ -82,13 +88,15 @@ static void *address_for(uint64_t bytes) {
     return (void *)(uintptr_t)at; /* NOLINT(performance-no-int-to-ptr) */
 }
 
-PyObject *lmx_dry_below(lmx_dry *d) {
-    PyObject *guard = PyObject_CallFunctionObjArgs(d->below, NULL);
+/* Takes the guard. */
+static PyObject *entered(const lmx_dry *d, PyObject *guard) {
     PyObject *in = guard ? PyObject_CallMethodObjArgs(guard, d->st->n___enter__, NULL) : NULL;
     if (!in) Py_CLEAR(guard);
     Py_XDECREF(in);
     return guard;
 }
+
+PyObject *lmx_dry_below(lmx_dry *d) { return entered(d, PyObject_CallFunctionObjArgs(d->below, NULL)); }
 
 PyObject *lmx_dry_above(lmx_dry *d, PyObject *guard, PyObject *result) {
     PyObject *type, *value, *trace;
@@ -435,6 +443,46 @@ static bool is_quantised(const lmx_plain *p) {
     return strncmp(name, "qint", 4) == 0 || strncmp(name, "quint", 5) == 0;
 }
 
+/* Python gives a class to no object that is laid out in another way, as by __slots__. */
+static bool refuse_class(const lmx_dry *d, PyTypeObject *type) {
+    PyObject *name = PyObject_GetAttr((PyObject *)type, d->st->n___name__);
+    if (name)
+        lmx_fail(
+            d->st, LAM_UNSUPPORTED, NULL,
+            "a dry run can't follow a tensor of the class %s: Python gives that class to no other object",
+            lmx_utf8(name));
+    Py_XDECREF(name);
+    return false;
+}
+
+bool lmx_in_class(lmx_dry *d, PyObject *fake, PyTypeObject *type) {
+    if (PyObject_SetAttrString(fake, "__class__", (PyObject *)type) != 0)
+        return lmx_forgive() && (type == d->st->torch.parameter || refuse_class(d, type));
+    const bool ok = PyList_Append(d->others, fake) == 0;
+    return ok && (lmx_map_put(&d->classed, fake, (int32_t)PyList_Size(d->others) - 1) || lmx_nomem());
+}
+
+PyObject *lmx_dry_in_class(PyObject *self, PyObject *args) {
+    lmx_dry *d = (lmx_dry *)self;
+    PyObject *fake, *type;
+    if (!PyArg_ParseTuple(args, "OO!:in_class", &fake, &PyType_Type, &type)) return NULL;
+    if (Py_TYPE(fake) == d->fake && !lmx_in_class(d, fake, (PyTypeObject *)type)) return NULL;
+    Py_INCREF(fake);
+    return fake;
+}
+
+/* Gives the fake tensor the class that a program may ask for, of a real one. torch's own class is none: most
+ * results are of it, and their fakes are not. */
+static bool as_its_class(lmx_dry *d, PyObject *tensor, PyObject *fake, bool is_parameter) {
+    if (is_parameter) return lmx_in_class(d, fake, Py_TYPE(tensor));
+    if (Py_TYPE(tensor) == d->st->torch.tensor || !d->class_of) return true;
+    PyObject *type = PyObject_CallFunctionObjArgs(d->class_of, (PyObject *)Py_TYPE(tensor), NULL);
+    if (!type) return lmx_forgive() && refuse_class(d, Py_TYPE(tensor));
+    const bool ok = PyType_Check(type) && lmx_in_class(d, fake, (PyTypeObject *)type);
+    Py_DECREF(type);
+    return ok;
+}
+
 static PyObject *new_fake_of(lmx_dry *d, PyObject *tensor) {
     void *handle = (char *)tensor + d->st->torch.offset, *data = NULL;
     lmx_plain p;
@@ -447,7 +495,7 @@ static PyObject *new_fake_of(lmx_dry *d, PyObject *tensor) {
     if (!d->st->torch.shim.data(handle, &data) && lmx_dry_address((uint64_t)(uintptr_t)data))
         return same_under_ours(d, tensor, grad);
     bool is_parameter = PyType_IsSubtype(Py_TYPE(tensor), d->st->torch.parameter);
-    const bool known = keeps_values(&p, device, is_parameter);
+    const bool known = lmx_is_torchs(d->st, tensor) && keeps_values(&p, device, is_parameter);
     const whole w = whole_of(d, tensor, &p);
     if (d->dtype >= 0 && is_real_number(p.dtype)) p.dtype = d->dtype;
     d->given = true;
@@ -456,23 +504,7 @@ static PyObject *new_fake_of(lmx_dry *d, PyObject *tensor) {
     d->given = false;
     if (fake && !copy_attributes(d, tensor, fake, is_parameter)) Py_CLEAR(fake);
     if (fake && !known && !share_autograd(d, tensor, fake, grad)) Py_CLEAR(fake);
-    if (fake && is_parameter && !lmx_as_parameter(d, fake, Py_TYPE(tensor))) Py_CLEAR(fake);
-    return fake;
-}
-
-bool lmx_as_parameter(lmx_dry *d, PyObject *fake, PyTypeObject *type) {
-    if (PyObject_SetAttrString(fake, "__class__", (PyObject *)type) != 0) return lmx_forgive();
-    const bool ok = PyList_Append(d->as_parameters, fake) == 0;
-    return ok &&
-           (lmx_map_put(&d->parameters, fake, (int32_t)PyList_Size(d->as_parameters) - 1) || lmx_nomem());
-}
-
-PyObject *lmx_dry_as_parameter(PyObject *self, PyObject *args) {
-    lmx_dry *d = (lmx_dry *)self;
-    PyObject *fake, *type;
-    if (!PyArg_ParseTuple(args, "OO!:as_parameter", &fake, &PyType_Type, &type)) return NULL;
-    if (Py_TYPE(fake) == d->fake && !lmx_as_parameter(d, fake, (PyTypeObject *)type)) return NULL;
-    Py_INCREF(fake);
+    if (fake && !as_its_class(d, tensor, fake, is_parameter)) Py_CLEAR(fake);
     return fake;
 }
 
@@ -480,12 +512,12 @@ PyObject *lmx_dry_as_parameter(PyObject *self, PyObject *args) {
  */
 PyObject *lmx_dry_over(PyObject *self, PyObject *unused) {
     lmx_dry *d = (lmx_dry *)self;
-    lmi_map *const maps[] = {&d->parameters, &d->swapped, &d->wholes, &d->functions, &d->asked};
-    PyObject *const lists[] = {d->as_parameters, d->leaves, d->held};
+    lmi_map *const maps[] = {&d->classed, &d->swapped, &d->wholes, &d->functions, &d->asked};
+    PyObject *const lists[] = {d->others, d->leaves, d->held};
     bool ok = true;
     (void)unused;
-    for (Py_ssize_t i = 0; i < PyList_Size(d->as_parameters); i++) {
-        PyObject *fake = PyList_GetItem(d->as_parameters, i);
+    for (Py_ssize_t i = 0; i < PyList_Size(d->others); i++) {
+        PyObject *fake = PyList_GetItem(d->others, i);
         ok = PyObject_SetAttrString(fake, "__class__", (PyObject *)d->fake) == 0 && ok;
     }
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) lmi_map_free(maps[i]);
@@ -496,6 +528,20 @@ PyObject *lmx_dry_over(PyObject *self, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+/* NULL without an exception for other tensors. */
+static PyObject *guard_of_inference(lmx_dry *d, PyObject *tensor) {
+    PyObject *is = d->inference ? PyObject_CallMethod(tensor, "is_inference", NULL) : NULL;
+    PyObject *guard = is == Py_True ? PyObject_CallFunctionObjArgs(d->inference, Py_True, NULL) : NULL;
+    Py_XDECREF(is);
+    return guard ? entered(d, guard) : NULL;
+}
+
+/* NULL without an exception for a tensor without a plain layout. */
+static PyObject *fake_in_its_mode(lmx_dry *d, PyObject *tensor) {
+    PyObject *guard = guard_of_inference(d, tensor);
+    return PyErr_Occurred() ? NULL : lmx_dry_above(d, guard, new_fake_of(d, tensor));
+}
+
 PyObject *lmx_fake_of(lmx_dry *d, PyObject *tensor) {
     int32_t at = lmx_map_get(&d->swapped, tensor);
     PyObject *fake = at >= 0 ? PyList_GetItem(d->held, at) : NULL;
@@ -503,7 +549,7 @@ PyObject *lmx_fake_of(lmx_dry *d, PyObject *tensor) {
         Py_INCREF(fake);
         return fake;
     }
-    fake = new_fake_of(d, tensor);
+    fake = fake_in_its_mode(d, tensor);
     if (!fake && !PyErr_Occurred()) { /* no plain layout: the real tensor stays */
         Py_INCREF(tensor);
         return tensor;
@@ -515,6 +561,26 @@ PyObject *lmx_fake_of(lmx_dry *d, PyObject *tensor) {
     }
     if (!ok) Py_CLEAR(fake);
     return fake;
+}
+
+PyObject *lmx_dry_leaves(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return PySequence_List(((lmx_dry *)self)->leaves);
+}
+
+PyObject *lmx_dry_alike(PyObject *self, PyObject *args) {
+    lmx_dry *d = (lmx_dry *)self;
+    PyObject *inference, *class_of;
+    if (!PyArg_ParseTuple(args, "OO:alike", &inference, &class_of)) return NULL;
+    Py_CLEAR(d->inference);
+    Py_CLEAR(d->class_of);
+    if (inference != Py_None) {
+        Py_INCREF(inference);
+        d->inference = inference;
+    }
+    Py_INCREF(class_of);
+    d->class_of = class_of;
+    Py_RETURN_NONE;
 }
 
 PyObject *lmx_dry_fake_of(PyObject *self, PyObject *tensor) {

@@ -32,6 +32,7 @@ from .running import MOST_KNOWN, set_running
 from .tensors import (
     NUMBER,
     address_of,
+    class_of_fake,
     forget,
     forget_no_more,
     is_dry,
@@ -638,6 +639,9 @@ def go_dry(
     dry = _Run(watch, places=found is not None)
     if dtype is not None:
         dry.core.cast(dtype)
+    inference = getattr(dry.torch._C, "_InferenceMode", None)
+    of_one = backward or not run.in_inference_mode
+    dry.core.alike(inference if of_one else None, partial(class_of_fake, dry.unread))
     for each in (snapshot, *given.inside):
         dry.core.swap(each)
         if backward:

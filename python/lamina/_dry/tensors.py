@@ -281,7 +281,7 @@ def _parameter(cls: type, tensor: Any, *, requires_grad: bool) -> Any:
     """The fake tensor as a parameter of the class ``cls``, while there is a run of this thread."""
     tensor.requires_grad_(requires_grad)._is_param = True
     run = running()
-    return tensor if run is None or issubclass(cls, _types()[0]) else run.core.as_parameter(tensor, cls)
+    return tensor if run is None or issubclass(cls, _types()[0]) else run.core.in_class(tensor, cls)
 
 
 def of_parameters() -> dict[str, Any]:
@@ -370,7 +370,11 @@ class Unread:
 
 def _unread(cls: Any) -> Any:
     run = running()
-    made: dict[Any, Any] = {} if run is None else run.unread
+    return class_of_fake({} if run is None else run.unread, cls)
+
+
+def class_of_fake(made: dict[Any, Any], cls: Any) -> Any:
+    """The class of fake tensors that are instances of ``cls``; ``made``: such classes of the run."""
     if not issubclass(cls, Unread) and cls not in made:
         made[cls] = type(cls.__name__, (Unread, cls), {"__module__": cls.__module__, **_readers()})
     return made.get(cls, cls)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Run:
         self.failed_in: str | None = None  # of the repeated runs: the one that raised it
         self.left: list[str] = []
         self.alone = True  # its forward ran in one thread, as far as it was seen
+        self.in_inference_mode = bool(sys.modules["torch"].is_inference_mode_enabled())
         self.no_backward = False  # True: a backward was requested, and no output has a gradient
 
     def leave(self, problems: list[str]) -> None:
