@@ -128,6 +128,7 @@ typedef struct lmi_pt2 {
     uint32_t stack;              /* in the JSON: the modules around the last node that names them; or 0 */
     bool hides;                  /* graphs that values decide on may run in modules without a call */
     int32_t decided;             /* operators of which sizes decide what they run */
+    int64_t repeated;            /* nodes and tensors that graphs which run more than once have added */
     int32_t masked;              /* attentions with a mask that the program makes */
     bool training;               /* layers were in training mode */
     bool joint;                  /* it has a backward pass too */

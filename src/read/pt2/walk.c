@@ -8,6 +8,7 @@
 enum {
     DEEPEST_STACK = 256,
     DEEPEST_GRAPH = 48,
+    MOST_REPEATED = 1 << 16, /* nodes and tensors that graphs which run more than once may add */
     UNIQUE_KEYS = 8,
     OUTSIDE = -2,
     LEAST_ENDS = 1 << 19,
@@ -281,8 +282,9 @@ static void is_also(lmi_pt2_value *to, const lmi_pt2_value *from) {
     to->step = from->step;
 }
 
-/* A graph's input is the tensor that the node around it passes. */
-static lam_status pass_in(lmi_pt2 *p, int32_t scope, const lmi_vec *operands) {
+/* A graph's input is the tensor that the node around it passes or, with `apart`, a part of it, which is taken
+ * in the call of the node. */
+static lam_status pass_in(lmi_pt2 *p, int32_t scope, const lmi_vec *operands, bool apart) {
     const lmi_pt2_scope *s = lmi_vec_at(&p->scopes, (size_t)scope);
     size_t k = 0;
     LMI_JSON_EACH(&p->j, lmi_json_get(&p->j, s->graph, "inputs"), i) {
@@ -293,13 +295,18 @@ static lam_status pass_in(lmi_pt2 *p, int32_t scope, const lmi_vec *operands) {
         if (k >= operands->n) return lmi_pt2_bad(p, i, "a graph with more inputs than it gets");
         const lmi_pt2_value *from = lmi_pt2_value_at(p, ((const int32_t *)operands->data)[k++]);
         lmi_pt2_value *to = lmi_pt2_value_at(p, inner);
+        const uint64_t own = to->object;
         is_also(to, from);
         to->weight = from->weight;
+        if (apart) to->call = top(p);
+        if (to->ndim != from->ndim) to->object = own;
     }
     return LAM_OK;
 }
 
-static lam_status pass_out(lmi_pt2 *p, int32_t scope, const lmi_vec *results) {
+/* The results of a graph are those of the node around it; of one that runs more than once they are put
+ * together. */
+static lam_status pass_out(lmi_pt2 *p, int32_t scope, const lmi_vec *results, bool together) {
     const lmi_pt2_scope *s = lmi_vec_at(&p->scopes, (size_t)scope);
     size_t k = 0;
     LMI_JSON_EACH(&p->j, lmi_json_get(&p->j, s->graph, "outputs"), i) {
@@ -307,7 +314,10 @@ static lam_status pass_out(lmi_pt2 *p, int32_t scope, const lmi_vec *results) {
         const int32_t inner = lmi_pt2_named(p, scope, name);
         if (inner < 0 || k >= results->n) continue;
         const lmi_pt2_value *from = lmi_pt2_value_at(p, inner);
-        is_also(lmi_pt2_value_at(p, ((const int32_t *)results->data)[k++]), from);
+        lmi_pt2_value *to = lmi_pt2_value_at(p, ((const int32_t *)results->data)[k++]);
+        const lmi_pt2_value own = *to;
+        is_also(to, from);
+        if (together) to->storage = own.storage, to->object = own.object;
     }
     return LAM_OK;
 }
@@ -332,7 +342,41 @@ static bool runs_once(const char *op) {
     return false;
 }
 
-static lam_status walk_inner(lmi_pt2 *p, uint32_t graph, int32_t depth) {
+/* True for an operator that runs its graph for each entry of a list of tensors. */
+static bool repeats(const char *op) {
+    return strcmp(op, "higher_order::map_impl") == 0 || strcmp(op, "higher_order::scan") == 0;
+}
+
+/* The size of the first axis of what such an operator goes through, which begins at argument `list`; -1: it
+ * is not known. Early versions of scan have an axis behind it. */
+static int64_t entries_of(lmi_pt2 *p, int32_t list) {
+    int64_t n = -1;
+    for (int32_t i = 0; i < p->now.n_in; i++) {
+        const lam_op_arg *a = lmi_pt2_arg(p, &p->now, i);
+        if (a->is_tensor && a->position == list && n < 0) n = a->ndim > 0 ? a->sizes[0] : -1;
+        if (!a->is_tensor && a->position == list + 1 && a->value.type == LAM_INT && a->value.i != 0)
+            return -1;
+    }
+    return n;
+}
+
+/* How often an operator runs its graph. -1: it is not known, or more than is followed. */
+static int64_t times_of(lmi_pt2 *p, uint32_t graph) {
+    int64_t times = 1, all;
+    if (strcmp(p->now.op, "higher_order::map_impl") == 0)
+        times = entries_of(p, 1);
+    else if (strcmp(p->now.op, "higher_order::scan") == 0)
+        times = entries_of(p, 2);
+    else
+        return 1;
+    const int64_t each = 1 + lmi_json_size(&p->j, lmi_json_get(&p->j, graph, "nodes")) +
+                         lmi_json_size(&p->j, lmi_json_get(&p->j, graph, "tensor_values"));
+    if (times < 0 || lmi_mul_over(times, each, &all) || all > MOST_REPEATED - p->repeated) return -1;
+    p->repeated += all;
+    return times;
+}
+
+static lam_status walk_inner(lmi_pt2 *p, uint32_t graph, int32_t depth, int64_t times) {
     lmi_vec operands, results;
     int32_t scope = -1;
     lmi_vec_init(&operands, sizeof(int32_t));
@@ -342,20 +386,25 @@ static lam_status walk_inner(lmi_pt2 *p, uint32_t graph, int32_t depth) {
         const int32_t v = lmi_pt2_arg_value(p, &p->now, i);
         s = lmi_vec_put(i < p->now.n_in ? &operands : &results, &v, p->e);
     }
+    const bool apart = repeats(p->now.op); /* the graph gets parts of the tensors */
     lmi_pt2_drop(p);
-    if (s == LAM_OK) s = lmi_pt2_scope_of(p, graph, &scope);
-    if (s == LAM_OK) s = pass_in(p, scope, &operands);
-    if (s == LAM_OK) s = walk(p, scope, depth + 1);
-    if (s == LAM_OK) s = pass_out(p, scope, &results);
+    for (size_t i = 0; s == LAM_OK && apart && i < operands.n; i++)
+        if (((const int32_t *)operands.data)[i] >= 0) s = use(p, ((const int32_t *)operands.data)[i], top(p));
+    for (int64_t i = 0; s == LAM_OK && i < times; i++) {
+        s = lmi_pt2_scope_of(p, graph, &scope);
+        if (s == LAM_OK) s = pass_in(p, scope, &operands, apart);
+        if (s == LAM_OK) s = walk(p, scope, depth + 1);
+    }
+    if (s == LAM_OK && times > 0) s = pass_out(p, scope, &results, times > 1);
     lmi_vec_free(&operands);
     lmi_vec_free(&results);
     return s;
 }
 
-/* The graph that a node runs once, and nothing else; 0: there is none, or it is not known which. */
+/* The graph that a node runs, and nothing else; 0: there is none, or it is not known which. */
 static uint32_t graph_that_runs(lmi_pt2 *p, uint32_t node, int32_t scope) {
     if (!p->now.graphs || !p->now.op) return 0;
-    if (runs_once(p->now.op)) return graph_of(p, node, 0);
+    if (runs_once(p->now.op) || repeats(p->now.op)) return graph_of(p, node, 0);
     if (strcmp(p->now.op, "higher_order::cond") != 0) return 0;
     const uint32_t inputs = lmi_json_get(&p->j, node, "inputs");
     LMI_JSON_EACH(&p->j, inputs, i) {
@@ -374,9 +423,11 @@ static lam_status walk_node(lmi_pt2 *p, uint32_t node, int32_t scope, int32_t de
         LAM_TRY(enter_named(p, stack_at, stack));
     }
     LAM_TRY(lmi_pt2_node(p, node, scope));
-    const uint32_t graph = graph_that_runs(p, node, scope);
+    uint32_t graph = graph_that_runs(p, node, scope);
+    const int64_t times = graph ? times_of(p, graph) : 0;
+    if (times < 0) graph = 0;
     p->hides = p->hides || (p->now.graphs && (!graph || p->decided));
-    if (graph) return walk_inner(p, graph, depth);
+    if (graph) return walk_inner(p, graph, depth, times);
     if (p->now.op) {
         note_mode(p);
         return note(p);

@@ -326,6 +326,55 @@ static void conditions_of_sizes_choose_a_graph(void **state) {
     lmi_buf_free(&values);
 }
 
+/* A graph that runs for each entry of x, (s0, 3) or what else `values` says, with a number as argument behind
+ * x. */
+#define REPEATED(op, before)                                                                                 \
+    "{\"target\":\"torch.ops.higher_order." op "\",\"inputs\":[{\"name\":\"\",\"arg\":{\"as_graph\":"        \
+    "{\"name\":\"f\",\"graph\":" GRAPH(                                                                      \
+        UNARY("relu")) "}}}," before "{\"name\":\"\",\"arg\":{\"as_tensors\":[{\"name\":\"x\"}]}},{"         \
+                                     "\"name\":\"\",\"arg\":{\"as_int\":%d}}],"                              \
+                       "\"outputs\":[{\"as_tensor\":{\"name\":\"y\"}}]," STACK "}"
+#define NOTHING "{\"name\":\"\",\"arg\":{\"as_none\":true}},"
+
+/* It counts as often as it runs; more than can be followed, or an unknown number, is left out by its name. */
+static void graphs_run_for_each_entry(void **state) {
+    (void)state;
+    static const struct {
+        const char *node, *x;
+        int axis, runs; /* -1: the operator itself */
+        const char *op;
+    } all[] = {
+        {REPEATED("map_impl", ""), TENSOR("x", INT("5") "," INT("3")), 0, 5, "aten::relu"},
+        {REPEATED("scan", NOTHING), TENSOR("x", INT("4") "," INT("3")), 0, 4, "aten::relu"},
+        {REPEATED("scan", NOTHING), TENSOR("x", INT("4") "," INT("3")), 1, -1, "higher_order::scan"},
+        {REPEATED("map_impl", ""), TENSOR("x", INT("0") "," INT("3")), 0, 0, "aten::relu"},
+        {REPEATED("map_impl", ""), TENSOR("x", INT("100000") "," INT("3")), 0, -1, "higher_order::map_impl"},
+        {REPEATED("map_impl", ""), TENSOR("x", ""), 0, -1, "higher_order::map_impl"},
+        {REPEATED("map_impl", ""), TENSOR("x", EXPRESSION("u0", "null") "," INT("3")), 0, -1,
+         "higher_order::map_impl"},
+        {REPEATED("associative_scan", NOTHING), TENSOR("x", INT("4") "," INT("3")), 0, -1,
+         "higher_order::associative_scan"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char node[4096], values[1024];
+        snprintf(node, sizeof node, all[i].node, all[i].axis);
+        snprintf(values, sizeof values, "%s,%s", all[i].x, TENSOR("y", INT("5") "," INT("3")));
+        save_program("each.pt2", node, values, "{\"fqn\":\"\"}");
+        lam_model *m = opened("each.pt2");
+        lam_costs *c = costs_of(m);
+        const lam_count flops = lam_costs_total(c, LAM_FLOPS);
+        const int32_t n = all[i].runs < 0 ? 1 : all[i].runs;
+        for (int32_t k = 0; k < n; k++) assert_string_equal(lam_model_op(m, k)->sig->name, all[i].op);
+        assert_null(lam_model_op(m, n));
+        assert_int_equal(flops.state == LAM_EXACT, all[i].runs >= 0);
+        if (all[i].runs >= 0) assert_int_equal(flops.n, 3 * all[i].runs);
+        assert_int_equal(lam_model_event(m, 0)->n_in, 1); /* its parts are no inputs */
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+    oom_sweep_parts(read_once, "each.pt2");
+}
+
 /* A file at other values of its open sizes, and how the FLOPs of its one operator grow with the size of x. */
 static void totals_grow_with_open_sizes(void **state) {
     (void)state;
@@ -506,6 +555,7 @@ int main(void) {
         cmocka_unit_test(sizes_are_computed_in_both_grammars),
         cmocka_unit_test(a_long_row_of_signs_is_unknown),
         cmocka_unit_test(conditions_of_sizes_choose_a_graph),
+        cmocka_unit_test(graphs_run_for_each_entry),
         cmocka_unit_test(totals_grow_with_open_sizes),
         cmocka_unit_test(damaged_programs_are_refused_with_the_place),
         cmocka_unit_test(a_schema_that_is_not_known_is_told),
