@@ -47,16 +47,18 @@ void lmi_arena_free(lmi_arena *a) {
 /* Chunk sizes double up to a megabyte, so small models stay small and large ones take few calls. The
  * rest of the old chunk is abandoned, unless the new chunk is for a single large piece: then the old one
  * stays in front. A large piece is zeroed by the system, which costs nothing for fresh pages; in other
- * chunks only allocated pieces are zeroed, since zeroing the rest would touch unused memory. */
-static char *from_new_chunk(lmi_arena *a, uint64_t bytes, bool *zeroed) {
+ * chunks only allocated pieces are zeroed, since zeroing the rest would touch unused memory. *zero: the piece
+ * has to be zeroed; false then if it is. */
+static char *from_new_chunk(lmi_arena *a, uint64_t bytes, bool *zero) {
     uint64_t size = a->head ? a->head->size * 2 : FIRST_CHUNK;
     if (size > LARGEST_CHUNK) size = LARGEST_CHUNK;
     bool large = bytes > size / 2;
     if (large) size = bytes;
     if (size > SIZE_MAX - sizeof(chunk)) return NULL;
-    chunk *c = large ? calloc(1, (size_t)size + sizeof *c) : malloc((size_t)size + sizeof *c);
+    const bool zeroed = large && *zero;
+    chunk *c = zeroed ? calloc(1, (size_t)size + sizeof *c) : malloc((size_t)size + sizeof *c);
     if (!c) return NULL;
-    *zeroed = large;
+    *zero = *zero && !zeroed;
     c->size = size;
     c->used = bytes;
     poison((char *)(c + 1) + bytes, size - bytes);
@@ -70,11 +72,10 @@ static char *from_new_chunk(lmi_arena *a, uint64_t bytes, bool *zeroed) {
     return (char *)(c + 1);
 }
 
-/* `n` * `size` bytes; *zeroed: they are all 0. */
-static char *take(lmi_arena *a, uint64_t n, uint64_t size, bool *zeroed) {
+/* `n` * `size` bytes, all 0 if `zero`. */
+static void *take(lmi_arena *a, uint64_t n, uint64_t size, bool zero) {
     static const _Alignas(ALIGN) char nothing[ALIGN];
     uint64_t bytes, used;
-    *zeroed = true;
     if (lmi_mul_over(n, size, &bytes) || bytes > UINT64_MAX - ALIGN) return NULL;
     if (bytes == 0)
         return (char *)(uintptr_t)nothing; /* a valid address of 0 bytes; nothing is written there */
@@ -89,34 +90,29 @@ static char *take(lmi_arena *a, uint64_t n, uint64_t size, bool *zeroed) {
     if (a->head && a->head->size - a->head->used >= bytes) {
         p = (char *)(a->head + 1) + a->head->used;
         a->head->used += bytes;
-        *zeroed = false;
     } else {
-        p = from_new_chunk(a, bytes, zeroed);
+        p = from_new_chunk(a, bytes, &zero);
         if (!p) return NULL;
     }
     a->used = used;
     unpoison(p, asked);
     poison(p + asked, bytes - asked);
+    if (zero) memset(p, 0, (size_t)asked);
     return p;
 }
 
-void *lmi_alloc(lmi_arena *a, uint64_t n, uint64_t size) {
-    bool zeroed;
-    char *p = take(a, n, size, &zeroed);
-    if (p && !zeroed) memset(p, 0, (size_t)(n * size));
-    return p;
-}
+void *lmi_alloc(lmi_arena *a, uint64_t n, uint64_t size) { return take(a, n, size, true); }
+void *lmi_alloc_unset(lmi_arena *a, uint64_t n, uint64_t size) { return take(a, n, size, false); }
 
 int32_t *lmi_alloc_none(lmi_arena *a, int32_t n) {
-    bool zeroed;
-    char *p = take(a, (uint64_t)n, sizeof(int32_t), &zeroed);
-    if (p && n > 0) memset(p, 0xff, (size_t)n * sizeof(int32_t));
-    return (int32_t *)(void *)p;
+    int32_t *at = take(a, (uint64_t)n, sizeof *at, false);
+    if (at && n > 0) memset(at, 0xff, (size_t)n * sizeof *at);
+    return at;
 }
 
 bool lmi_group_by(lmi_arena *a, const int32_t *keys, int32_t n, int32_t n_groups, lmi_groups *out) {
     int32_t *start = lmi_alloc(a, (uint64_t)n_groups + 2, sizeof *start);
-    int32_t *order = lmi_alloc(a, (uint64_t)n, sizeof *order);
+    int32_t *order = lmi_alloc_unset(a, (uint64_t)n, sizeof *order);
     if (!start || !order) return false;
     /* Counts two entries ahead, since filling the groups below moves each start to its final position. */
     for (int32_t i = 0; i < n; i++) start[keys[i] + 2]++;
@@ -130,16 +126,14 @@ bool lmi_group_by(lmi_arena *a, const int32_t *keys, int32_t n, int32_t n_groups
 }
 
 void *lmi_copy(lmi_arena *a, const void *from, uint64_t n, uint64_t size) {
-    bool zeroed;
-    char *p = take(a, n, size, &zeroed);
+    void *p = take(a, n, size, false);
     if (p && n * size > 0) memcpy(p, from, (size_t)(n * size));
     return p;
 }
 
 char *lmi_strndup(lmi_arena *a, const char *s, size_t n) {
-    bool zeroed;
     if (!s || n == SIZE_MAX) return NULL;
-    char *p = take(a, (uint64_t)n + 1, 1, &zeroed);
+    char *p = take(a, (uint64_t)n + 1, 1, false);
     if (!p) return NULL;
     if (n) memcpy(p, s, n);
     p[n] = '\0';

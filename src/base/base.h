@@ -57,6 +57,8 @@ void lmi_arena_free(lmi_arena *a);
 /* Allocates n * size bytes, zeroed, 16-aligned; the product is checked. NULL: the limit was reached, or
  * memory ran out. If n * size is 0, the pointer is valid. */
 void *lmi_alloc(lmi_arena *a, uint64_t n, uint64_t size);
+/* The same, not zeroed: for what is written before it is read, as in large arrays. */
+void *lmi_alloc_unset(lmi_arena *a, uint64_t n, uint64_t size);
 void *lmi_copy(lmi_arena *a, const void *from, uint64_t n, uint64_t size);
 /* Allocates n indices, which are all -1: none. */
 int32_t *lmi_alloc_none(lmi_arena *a, int32_t n);

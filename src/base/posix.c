@@ -32,7 +32,7 @@ static void keep_memory(void) {
     mallopt(M_MMAP_THRESHOLD, LONG);
     mallopt(M_TRIM_THRESHOLD, INT32_MAX);
 #ifdef MADV_HUGEPAGE
-    const uintptr_t huge = 2 << 20, heap = 64 << 20;
+    const uintptr_t huge = 2 << 20, heap = 128 << 20;
     mallopt(M_MMAP_MAX, 0);
     void *all = malloc(heap); /* nothing is written there, so it is not in use yet */
     mallopt(M_MMAP_MAX, PIECES);

@@ -120,7 +120,7 @@ lam_status lam_build_attr(lam_builder *b, int32_t module, const char *name, cons
 char *lmi_join_path(lmi_arena *a, const char *parent, const char *name) {
     size_t before = strlen(parent), n = strlen(name);
     if (before == 0) return lmi_strndup(a, name, n);
-    char *path = lmi_alloc(a, (uint64_t)before + n + 2, 1);
+    char *path = lmi_alloc_unset(a, (uint64_t)before + n + 2, 1);
     if (!path) return NULL;
     memcpy(path, parent, before + 1);
     path[before] = '.';

@@ -106,14 +106,15 @@ static int by_place(const void *a, const void *b) {
 static void fill_row(const lmi_work *w, const lmi_item *it, lam_cost_row *row) {
     const lam_place *p = &w->m->places[it->place];
     const lam_module *mod = &w->m->modules[p->module];
-    row->event = it->event;
-    row->place = it->place;
-    row->module = p->module;
-    row->depth = p->depth;
-    row->leaf = mod->flags & LAM_MODULE_LEAF;
-    row->rf = row->rf_stride = 1;
-    row->rf_state = LAM_UNKNOWN;
-    row->metric = w->c->uncalled[LMI_ROW_NOTHING];
+    *row = (lam_cost_row){.event = it->event,
+                          .place = it->place,
+                          .module = p->module,
+                          .depth = p->depth,
+                          .leaf = mod->flags & LAM_MODULE_LEAF,
+                          .rf = 1,
+                          .rf_stride = 1,
+                          .rf_state = LAM_UNKNOWN,
+                          .metric = w->c->uncalled[LMI_ROW_NOTHING]};
     if (it->outside && w->by_call) {
         row->counted = true;
         row->metric = w->c->uncalled[LMI_ROW_OUTSIDE];
@@ -186,7 +187,8 @@ lam_status lmi_rows(lmi_work *w, lam_error *e) {
     lmi_spare spare = {0};
     int32_t n = 0;
     if (!c->released) LAM_TRY(lmi_spare_find(w, &spare, e));
-    lmi_item *items = lmi_alloc(&w->scratch, (uint64_t)w->m->n_events + (uint64_t)spare.n + 1, sizeof *items);
+    lmi_item *items =
+        lmi_alloc_unset(&w->scratch, (uint64_t)w->m->n_events + (uint64_t)spare.n + 1, sizeof *items);
     if (!items) return lmi_nomem(e);
     if (c->released)
         LAM_TRY(released_items(w, items, &n, e));
@@ -194,7 +196,7 @@ lam_status lmi_rows(lmi_work *w, lam_error *e) {
         all_items(w, &spare, items, &n);
     if (works_outside(w)) items[n++] = (lmi_item){-1, 0, 0, true};
     if (w->cv->order == LMI_ORDER_TREE) qsort(items, (size_t)n, sizeof *items, by_place);
-    c->rows = lmi_alloc(&c->arena, (uint64_t)n, sizeof *c->rows);
+    c->rows = lmi_alloc_unset(&c->arena, (uint64_t)n, sizeof *c->rows);
     if (!c->rows) return lmi_nomem(e);
     c->n_rows = n;
     fill_uncalled(w);

@@ -7,9 +7,9 @@
 static lam_status allocate(lmi_tree *t, const lam_model *m, lmi_arena *a, lam_error *e) {
     uint64_t n = (uint64_t)m->n_places;
     t->pre = lmi_alloc(a, n, sizeof *t->pre);
-    t->order = lmi_alloc(a, n, sizeof *t->order);
+    t->order = lmi_alloc_unset(a, n, sizeof *t->order);
     t->size = lmi_alloc(a, n, sizeof *t->size);
-    t->first_event = lmi_alloc(a, n, sizeof *t->first_event);
+    t->first_event = lmi_alloc_unset(a, n, sizeof *t->first_event);
     t->jump = lmi_alloc(a, n, sizeof *t->jump);
     t->live = lmi_alloc(a, n, sizeof *t->live);
     if (!t->pre || !t->order || !t->size || !t->first_event || !t->jump || !t->live) return lmi_nomem(e);

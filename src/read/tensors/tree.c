@@ -169,8 +169,8 @@ static lam_status add_place(growing *g, int32_t id) {
 /* The nodes by their parents, siblings in their order: that of most files, so that few are sorted. */
 static lam_status order_siblings(growing *g, lmi_groups *by, sibling **out) {
     const int32_t n = (int32_t)g->nodes.n;
-    int32_t *parents = lmi_alloc(&g->arena, (uint64_t)n, sizeof *parents);
-    sibling *all = *out = lmi_alloc(&g->arena, (uint64_t)n, sizeof *all);
+    int32_t *parents = lmi_alloc_unset(&g->arena, (uint64_t)n, sizeof *parents);
+    sibling *all = *out = lmi_alloc_unset(&g->arena, (uint64_t)n, sizeof *all);
     if (!parents || !all) return lmi_nomem(g->e);
     for (int32_t i = 0; i < n; i++) parents[i] = at(g, i)->parent;
     if (!lmi_group_by(&g->arena, parents, n, n, by)) return lmi_nomem(g->e);
@@ -194,7 +194,7 @@ static lam_status add_places(growing *g) {
     sibling *all;
     int32_t depth = 0;
     LAM_TRY(order_siblings(g, &by, &all));
-    int32_t *stack = lmi_alloc(&g->arena, g->nodes.n, sizeof *stack); /* positions in `all` */
+    int32_t *stack = lmi_alloc_unset(&g->arena, g->nodes.n, sizeof *stack); /* positions in `all` */
     if (!stack) return lmi_nomem(g->e);
     LAM_TRY(add_place(g, 0));
     if (at(g, 0)->n_children) stack[depth++] = by.start[0];

@@ -302,8 +302,8 @@ static lam_status group_rows(lmi_rows *t) {
     const lmi_job *j = t->j;
     const int32_t n = t->o.n_shown, n_rows = lam_costs_n_rows(j->c);
     lmi_arena *a = &t->o.arena;
-    int32_t *of_place = lmi_alloc(a, (uint64_t)j->m->n_places, sizeof *of_place);
-    int32_t *place = lmi_alloc(a, (uint64_t)n_rows, sizeof *place);
+    int32_t *of_place = lmi_alloc_unset(a, (uint64_t)j->m->n_places, sizeof *of_place);
+    int32_t *place = lmi_alloc_unset(a, (uint64_t)n_rows, sizeof *place);
     if (!of_place || !place) return lmi_nomem(j->e);
     for (int32_t i = 0; i < n; i++) of_place[t->o.shown[i].place] = i;
     for (int32_t r = 0; r < n_rows; r++) {
@@ -319,16 +319,16 @@ static lam_status make(lmi_rows *t) {
     lmi_arena *a = &t->o.arena;
     const uint64_t most = 2 * (uint64_t)n + 1; /* a row of each, of its own work, of what ran outside */
     t->folded = !j->o->expand && !lmi_wants_list(j->o);
-    t->line = lmi_alloc(a, (uint64_t)n, sizeof *t->line);
-    t->times = lmi_alloc(a, (uint64_t)n, sizeof *t->times);
-    t->at = lmi_alloc(a, most, sizeof *t->at);
-    int32_t *row = lmi_alloc(a, (uint64_t)n, sizeof *row);
+    t->line = lmi_alloc_unset(a, (uint64_t)n, sizeof *t->line);
+    t->times = lmi_alloc_unset(a, (uint64_t)n, sizeof *t->times);
+    t->at = lmi_alloc_unset(a, most, sizeof *t->at);
+    int32_t *row = lmi_alloc_unset(a, (uint64_t)n, sizeof *row);
     bool *seen = lmi_alloc(a, most, sizeof *seen);
     if (!t->line || !t->times || !t->at || !row || !seen) return lmi_nomem(j->e);
     LAM_TRY(group_rows(t));
     const int32_t lines = number_lines(t);
-    t->sum = lmi_alloc(a, (uint64_t)lines, sizeof *t->sum);
-    t->self = lmi_alloc(a, (uint64_t)lines, sizeof *t->self);
+    t->sum = lmi_alloc_unset(a, (uint64_t)lines, sizeof *t->sum);
+    t->self = lmi_alloc_unset(a, (uint64_t)lines, sizeof *t->self);
     if (!t->sum || !t->self) return lmi_nomem(j->e);
     for (int32_t i = 0; i < n; i++) t->times[i] = 1;
     start_lines(t);

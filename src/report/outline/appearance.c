@@ -140,7 +140,7 @@ static lmi_layer_family family_of(const lmi_filling *w, int32_t i, const own_ops
 
 lam_status lmi_take_looks(lmi_filling *w) {
     const own_ops *ops = look_at_ops(w, &w->scratch);
-    lmi_shown_place *shown = lmi_alloc(&w->o->arena, (uint64_t)w->n, sizeof *shown);
+    lmi_shown_place *shown = lmi_alloc_unset(&w->o->arena, (uint64_t)w->n, sizeof *shown);
     if (!ops || !shown) return lmi_nomem(w->e);
     w->o->shown = shown;
     w->o->n_shown = w->m->n_places > 0 ? w->n : 0;

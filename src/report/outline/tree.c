@@ -17,11 +17,11 @@ static bool *shown_places(lmi_filling *w) {
 }
 
 static bool arrays(lmi_filling *w, int32_t n) {
-    w->at = lmi_alloc(w->table ? &w->o->arena : &w->scratch, (uint64_t)n, sizeof *w->at);
-    w->place = lmi_alloc(&w->scratch, (uint64_t)n, sizeof *w->place);
+    w->at = lmi_alloc_unset(w->table ? &w->o->arena : &w->scratch, (uint64_t)n, sizeof *w->at);
+    w->place = lmi_alloc_unset(&w->scratch, (uint64_t)n, sizeof *w->place);
     w->call = lmi_alloc(&w->scratch, (uint64_t)n, sizeof *w->call);
     w->n_places = w->m->n_places;
-    w->of_place = lmi_alloc(&w->scratch, (uint64_t)w->n_places, sizeof *w->of_place);
+    w->of_place = lmi_alloc_unset(&w->scratch, (uint64_t)w->n_places, sizeof *w->of_place);
     bool ok = w->at && w->place && w->call && w->of_place;
     for (int k = 0; k < LMI_N_OWN && ok; k++) {
         if (w->table && k != LMI_OWN_CALLS) continue; /* it has the numbers of its lines */

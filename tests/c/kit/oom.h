@@ -47,11 +47,13 @@ void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 void *__wrap_lmi_alloc(lmi_arena *a, uint64_t n, uint64_t size);
+void *__wrap_lmi_alloc_unset(lmi_arena *a, uint64_t n, uint64_t size);
 
 /* Not every test is linked with these. */
 #define OOM_REAL __attribute__((weak))
 lam_status lmi_fail(lam_error *e, lam_status status, const char *where, const char *fmt, ...) OOM_REAL;
 void *__real_lmi_alloc(lmi_arena *a, uint64_t n, uint64_t size) OOM_REAL;
+void *__real_lmi_alloc_unset(lmi_arena *a, uint64_t n, uint64_t size) OOM_REAL;
 void *__real_lmi_copy(lmi_arena *a, const void *from, uint64_t n, uint64_t size) OOM_REAL;
 char *__real_lmi_strdup(lmi_arena *a, const char *s) OOM_REAL;
 char *__real_lmi_strndup(lmi_arena *a, const char *s, size_t n) OOM_REAL;
@@ -111,6 +113,9 @@ void *__wrap_calloc(size_t n, size_t size) { return oom_refuses() ? NULL : __rea
 void *__wrap_realloc(void *old, size_t size) { return oom_refuses() ? NULL : __real_realloc(old, size); }
 void *__wrap_lmi_alloc(lmi_arena *a, uint64_t n, uint64_t size) {
     return n && oom_refuses() ? NULL : __real_lmi_alloc(a, n, size); /* nothing fits always */
+}
+void *__wrap_lmi_alloc_unset(lmi_arena *a, uint64_t n, uint64_t size) {
+    return n && oom_refuses() ? NULL : __real_lmi_alloc_unset(a, n, size);
 }
 void *__wrap_lmi_copy(lmi_arena *a, const void *from, uint64_t n, uint64_t size) {
     return n && oom_refuses_part() ? NULL : __real_lmi_copy(a, from, n, size);
