@@ -235,6 +235,22 @@ def test_a_gradient_is_laid_out_as_in_a_real_run(layer, channels_last):
 
 
 @watched
+@pytest.mark.parametrize("transposed", [False, True])
+def test_the_gradient_that_a_normalisation_passes_on_lies_as_in_a_real_run(transposed):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.norm, self.last = nn.Linear(4, 4), nn.LayerNorm(4), nn.Conv1d(4, 4, 3, padding=1)
+
+        def forward(self, x):
+            x = self.first(x)
+            x = self.norm(x.mT.contiguous().mT if transposed else x)
+            return self.last(x.mT).mT
+
+    same(Net(), torch.rand(2, 4, 4), backward=True)
+
+
+@watched
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_bags_of_other_types(dtype):
     net = nn.EmbeddingBag(10, 4, mode="sum", dtype=dtype)

@@ -276,13 +276,14 @@ static PyObject *type_of_gradients(lmx_dry *d, PyObject *leaf) {
     return type;
 }
 
-/* Gives the fake tensor the real one's hooks of this kind, in the same dict, so that one can remove itself.
- */
+/* Gives the fake tensor the real one's hooks of this kind, in the same dict, so that one can remove itself. A
+ * torch may lack a kind. */
 static bool share_hooks(PyObject *from, PyObject *to, PyObject *name) {
     PyObject *hooks = PyObject_GetAttr(from, name);
-    bool ok = hooks != NULL;
-    if (ok && PyDict_Check(hooks) && PyDict_Size(hooks) > 0) ok = PyObject_SetAttr(to, name, hooks) == 0;
-    Py_XDECREF(hooks);
+    if (!hooks) return lmx_forgive();
+    const bool some = PyDict_Check(hooks) && PyDict_Size(hooks) > 0;
+    const bool ok = !some || PyObject_SetAttr(to, name, hooks) == 0;
+    Py_DECREF(hooks);
     return ok;
 }
 
@@ -293,6 +294,7 @@ static bool share_hooks_of_leaf(lmx_dry *d, PyObject *from, PyObject *to) {
               share_hooks(from, to, d->st->n__backward_hooks) &&
               share_hooks(from, to, d->st->n__post_accumulate_grad_hooks);
     if (ok) type = type_of_gradients(d, from);
+    if (ok && !type) ok = lmx_forgive(); /* there is no such attribute */
     if (type) ok = PyObject_SetAttr(to, d->st->n_grad_dtype, type) == 0;
     Py_XDECREF(pair);
     Py_XDECREF(type);

@@ -27,6 +27,8 @@ BY_ARGUMENT = {
     "aten::replication_pad2d_backward": 1,
     "aten::replication_pad3d_backward": 1,
 }
+# The CPU lays out the first result of these in rows; torch's shape functions do not.
+IN_ROWS = ("aten::native_layer_norm_backward",)
 # The CPU leaves these results empty if a flag is off; torch's shape functions do not: the flag, those
 # results.
 EMPTY = {
@@ -59,8 +61,8 @@ def as_the_cpu_does(run: Any, function: Any, args: Any, kwargs: Any, seen: list[
     out = run.by_meta(function, args, kwargs)
     if name == "aten::convolution_backward":
         return _by_channels(run, args, _with_weight(run, args, out))
-    if name in BY_ARGUMENT:
-        return _as_suggested(run, args[BY_ARGUMENT[name]], out)
+    if name in BY_ARGUMENT or name in IN_ROWS:
+        return _as_suggested(run, args[BY_ARGUMENT[name]] if name in BY_ARGUMENT else None, out)
     out = _in_type(run, name, seen, out)
     return _by_columns(run, name, out) if name in BY_COLUMNS else out
 
@@ -121,11 +123,12 @@ def _by_channels(run: Any, args: Any, out: tuple[Any, ...]) -> tuple[Any, ...]:
 def _as_suggested(run: Any, x: Any, out: Any) -> Any:
     """The results, the first by channels if ``x`` is, else in rows."""
     torch, laid_out = run.torch, sys.modules["torch._prims_common"].suggest_memory_format
+    layout = torch.contiguous_format if x is None else laid_out(x)
     first = out[0] if isinstance(out, tuple) else out
     if first is None:
         return out
     with torch._C._DisableTorchDispatch():
-        made = torch.empty(first.shape, dtype=first.dtype, device="meta", memory_format=laid_out(x))
+        made = torch.empty(first.shape, dtype=first.dtype, device="meta", memory_format=layout)
         made = first if made.stride() == first.stride() else run.core.like(made)
     return (made, *out[1:]) if isinstance(out, tuple) else made
 

@@ -661,10 +661,10 @@ def go_dry(
         with dry.buckets.open(follow=follow), dry.core:
             yield passed
     finally:
-        dry.core.over()
-        dry.shadows.clear()
         Process.close()
         set_running(before)
+        dry.core.over()
+        dry.shadows.clear()
         forget_no_more()
         if dry.blocked is None:
             dry.blocked = LEFT if dry.left or not run.alone else _cause(run.error)
