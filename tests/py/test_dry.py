@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import nets
 import pytest
 import torch
+import torch.nn.functional as F
 from conftest import DATA, LIMIT
 from corpus_nets import build
 from ext_kit import module_call
@@ -248,6 +249,53 @@ def test_the_gradient_that_a_normalisation_passes_on_lies_as_in_a_real_run(trans
             return self.last(x.mT).mT
 
     same(Net(), torch.rand(2, 4, 4), backward=True)
+
+
+def laid_out(x, layout):
+    if layout == "by channels":
+        return x.contiguous(memory_format=torch.channels_last)
+    at = {"transposed": (-1, -2), "by batch": (0, 1)}.get(layout)
+    return x if at is None else x.transpose(*at).contiguous().transpose(*at)
+
+
+KERNEL = torch.rand(4, 4, 3, 3)  # a real one, as a program may keep it elsewhere than in its modules
+GRADIENTS_BY = {
+    "Conv2d": lambda x: F.conv2d(x, KERNEL),
+    "ConvTranspose2d": lambda x: F.conv_transpose2d(x, KERNEL),
+    "ELU": F.elu,
+    "GLU": lambda x: F.glu(x, 1),
+    "Hardsigmoid": F.hardsigmoid,
+    "Hardswish": F.hardswish,
+    "Hardtanh": F.relu6,
+    "Huber": lambda x: F.huber_loss(x, torch.zeros_like(x), reduction="none"),
+    "LayerNorm": lambda x: F.layer_norm(x, (4,)),
+    "LogSigmoid": F.logsigmoid,
+    "LogSoftmax": lambda x: x.log_softmax(1),
+    "MSE": lambda x: F.mse_loss(x, torch.zeros_like(x), reduction="none"),
+    "PixelShuffle": lambda x: F.pixel_shuffle(x, 2),
+    "SmoothL1": lambda x: F.smooth_l1_loss(x, torch.zeros_like(x), reduction="none"),
+    "Softplus": F.softplus,
+}
+
+
+@watched
+@pytest.mark.parametrize("of_gradient", ["in rows", "transposed", "by channels", "by batch"])
+@pytest.mark.parametrize("of_input", ["in rows", "transposed", "by channels", "by batch"])
+@pytest.mark.parametrize("name", GRADIENTS_BY)
+def test_results_and_gradients_lie_as_in_a_real_run(name, of_input, of_gradient):
+    found = []
+
+    class Net(nn.Module):
+        def forward(self, x):
+            with torch.enable_grad():
+                x = laid_out(x.detach().clone(), of_input).requires_grad_()
+                result = GRADIENTS_BY[name](x)
+                (gradient,) = torch.autograd.grad(result, x, laid_out(torch.ones(result.shape), of_gradient))
+            found.append([(t.shape, t.stride()) for t in (result, gradient)])
+
+    for dry in (False, True):
+        lamina.inspect(Net(), torch.rand(2, 4, 4, 4), dry=dry)
+    assert found[0] == found[1]
 
 
 @watched

@@ -7,10 +7,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-# torch, or an older version, has no shape function for these: the results have the shapes of these arguments.
+# The results of these have the shapes and the layouts of these arguments; torch, or an older version, has no
+# shape function for them, or one with another layout.
 AS_ARGUMENT = {
     "aten::_masked_softmax": (0,),
     "aten::fractional_max_pool3d_backward": (1,),
+    "aten::log_sigmoid_backward": (0,),
     "aten::multi_margin_loss_backward": (1,),
     "aten::multilabel_margin_loss_backward": (1,),
     "aten::_weight_norm_interface_backward": (1, 2),
@@ -21,14 +23,30 @@ BY_COLUMNS = {"aten::_linalg_svd": (0, 2), "aten::linalg_eig": (1,)}
 # do not.
 BY_ARGUMENT = {
     "aten::native_batch_norm_backward": 1,
-    "aten::log_sigmoid_backward": 0,
+    "aten::pixel_shuffle": 0,
     "aten::reflection_pad2d_backward": 1,
     "aten::reflection_pad3d_backward": 1,
     "aten::replication_pad2d_backward": 1,
     "aten::replication_pad3d_backward": 1,
 }
 # The CPU lays out the first result of these in rows; torch's shape functions do not.
-IN_ROWS = ("aten::native_layer_norm_backward",)
+IN_ROWS = (
+    "aten::_log_softmax_backward_data",
+    "aten::glu_backward",
+    "aten::huber_loss_backward",
+    "aten::mse_loss_backward",
+    "aten::native_layer_norm_backward",
+    "aten::smooth_l1_loss_backward",
+)
+# The CPU lays out the result of these as a sum of these arguments; torch's shape functions take them in
+# another order.
+BY_ELEMENTS = {
+    "aten::elu_backward": (0, 5),
+    "aten::hardsigmoid_backward": (0, 1),
+    "aten::hardswish_backward": (0, 1),
+    "aten::hardtanh_backward": (0, 1),
+    "aten::softplus_backward": (0, 1),
+}
 # The CPU leaves these results empty if a flag is off; torch's shape functions do not: the flag, those
 # results.
 EMPTY = {
@@ -56,9 +74,13 @@ def as_the_cpu_does(run: Any, function: Any, args: Any, kwargs: Any, seen: list[
         empty = run.torch.ops.aten.empty_like.default
         made = [run.by_meta(empty, (args[at],), {}) for at in AS_ARGUMENT[name]]
         return tuple(made) if len(made) > 1 else made[0]
+    if name in BY_ELEMENTS:
+        return run.by_meta(run.torch.ops.aten.add.Tensor, [args[at] for at in BY_ELEMENTS[name]], {})
     if name in EMPTY:
         return _in_type(run, name, seen, _with_empty(run, function, args, kwargs))
     out = run.by_meta(function, args, kwargs)
+    if name == "aten::convolution" and args[0].dtype is not run.torch.float64:
+        return _as_suggested(run, _last(run, args[:2]), out)
     if name == "aten::convolution_backward":
         return _by_channels(run, args, _with_weight(run, args, out))
     if name in BY_ARGUMENT or name in IN_ROWS:
@@ -111,13 +133,19 @@ def _with_weight(run: Any, args: Any, out: tuple[Any, ...]) -> tuple[Any, ...]:
 def _by_channels(run: Any, args: Any, out: tuple[Any, ...]) -> tuple[Any, ...]:
     """The gradients of a convolution, both channels last if its input or weight is. The shape function of
     an older torch returns them in rows."""
-    torch, laid_out = run.torch, sys.modules["torch._prims_common"].suggest_memory_format
-    last = next((f for f in map(laid_out, args[1:3]) if f is not torch.contiguous_format), None)
-    if last is None:
+    like = _last(run, args[1:3])
+    if like is None:
         return out
+    last = sys.modules["torch._prims_common"].suggest_memory_format(like)
     return tuple(
         g if g is None or g.dim() == 1 else new(run, g.shape, g.dtype, memory_format=last) for g in out
     )
+
+
+def _last(run: Any, tensors: Any) -> Any:
+    """The first of these tensors that has its channels last; None: none has."""
+    laid_out, rows = sys.modules["torch._prims_common"].suggest_memory_format, run.torch.contiguous_format
+    return next((each for each in tensors if laid_out(each) is not rows), None)
 
 
 def _as_suggested(run: Any, x: Any, out: Any) -> Any:
