@@ -15,6 +15,7 @@ import codecs
 import gc
 import io
 import json
+import linecache
 import os
 import select
 import signal
@@ -283,7 +284,9 @@ def become(request: dict[str, Any]) -> None:
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:0] = [str(Path(path).absolute()) for path in given if path]
     main = sys.modules["__main__"] = types.ModuleType("__main__")
-    main.__dict__.update(__builtins__=sys.modules["builtins"], __annotations__={})
+    main.__dict__.update(__builtins__=sys.modules["builtins"])
+    if sys.version_info < (3, 14):  # later ones make them when they are asked for
+        main.__dict__.update(__annotations__={})
     code = 0
     try:
         _run(words, main.__dict__)
@@ -328,6 +331,9 @@ def _run(words: list[str], names: dict[str, Any]) -> None:
         sys.argv[:] = ["-c", *words[2:]]
         sys.path[:0] = [] if is_safe else [""]
         names["__loader__"] = BuiltinImporter
+        if sys.version_info >= (3, 13):  # which show the lines of such code
+            lines = words[1].splitlines(keepends=True)
+            linecache.cache["<string>"] = (len(words[1]), None, lines, "<string>")
         exec(compile(words[1], "<string>", "exec", dont_inherit=True), names)
     elif words[0] == "-m":
         sys.argv[:] = ["-m", *words[2:]]

@@ -8,7 +8,6 @@ import contextlib
 import ctypes
 import functools
 import io
-import itertools
 import random
 import types
 from collections import OrderedDict, UserDict, defaultdict, deque, namedtuple
@@ -346,7 +345,7 @@ HOLDING = {
     "a file": (lambda: on(Path.open(Path(__file__))), each(lambda v: v.read())),
     "an iterator": (lambda: on(iter([t(), 2])), lambda v: next(v)),
     "iterators of iterators": (
-        lambda: on(Holds(it=zip(iter([t()]), enumerate("ab"), strict=False)), itertools.chain([1], [2])),
+        lambda: on(Holds(it=zip(iter([t()]), enumerate("ab"), strict=False)), map(abs, [1, 2])),
         each(lambda v, w: list(w), lambda v, w: next(v.it)),
     ),
     "the items of a dict": (lambda: on(iter({"a": 1}.items())), each(lambda v: list(v))),

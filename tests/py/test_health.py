@@ -804,9 +804,8 @@ class OfAUser(torch.Tensor):
 @pytest.mark.parametrize("way", ["capture", "inspect", "watch"])
 def test_memory_that_is_shared_until_it_is_written_to_stays_shared(way, options, kind, tmp_path):
     x, weight = torch.rand(2, 4), torch.rand(3, 4)
-    given, model = torch._lazy_clone(x), nn.Linear(4, 3)
-    own = torch._lazy_clone(weight).as_subclass(kind)
-    model.weight = nn.Parameter(own)
+    given, own, model = torch._lazy_clone(x), torch._lazy_clone(weight), nn.Linear(4, 3)
+    model.weight = nn.Parameter(own.as_subclass(kind))
     if way == "inspect":
         report = lamina.inspect(model, given, **options)
         assert report.rows[0].params == 15

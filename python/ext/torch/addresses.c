@@ -53,20 +53,23 @@ int64_t lmx_ask(PyObject *o, const char *method) {
     return n;
 }
 
-/* True if the memory is shared with another tensor until one of them is written to. */
-static bool is_shared_lazily(PyObject *tensor) {
+/* True if the memory may be shared with another tensor until one of them is written to. PyTorch 2.15 does not
+ * tell of tensors whose class takes its operators. */
+static bool may_be_shared_lazily(PyObject *tensor) {
     PyObject *torch = PyImport_ImportModule("torch._C");
-    PyObject *yes = torch ? PyObject_CallMethod(torch, "_is_cow_tensor", "O", tensor) : NULL;
-    const bool shared = yes == Py_True;
+    PyObject *ask = torch ? PyObject_GetAttrString(torch, "_is_cow_tensor") : NULL;
+    PyObject *yes = ask ? PyObject_CallFunctionObjArgs(ask, tensor, NULL) : NULL;
+    const bool may = ask && yes != Py_False;
     Py_XDECREF(yes);
+    Py_XDECREF(ask);
     Py_XDECREF(torch);
     PyErr_Clear();
-    return shared;
+    return may;
 }
 
 /* A storage has no address for reading alone. */
 uint64_t lmx_storage_address(const lmx_state *st, PyObject *tensor, PyObject *storage) {
-    if (!is_shared_lazily(tensor)) return (uint64_t)lmx_ask(storage, "data_ptr");
+    if (!may_be_shared_lazily(tensor)) return (uint64_t)lmx_ask(storage, "data_ptr");
     PyObject *first = lmx_read_address(st, tensor);
     const uint64_t at = first && PyLong_Check(first) ? PyLong_AsUnsignedLongLongMask(first) : 0;
     Py_XDECREF(first);

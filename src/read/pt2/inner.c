@@ -4,6 +4,8 @@
  * rule; receptive fields follow some inner ones alone. So what torch calls in its place is pushed here. */
 #include "read/pt2/inner.h"
 
+#include <stdlib.h>
+
 enum { FIRST_FRESH = 1 << 29, MOST_AXES = 32 };
 
 /* -- pushing --------------------------------------------------------------------------------------------- */
@@ -457,6 +459,14 @@ static const lmi_pt2_value *value_of(const lmi_pt2 *p, int32_t position) {
     return NULL;
 }
 
+/* The kernel takes three axes too from PyTorch 2.15 on. */
+static bool fuses_three_axes(const lmi_pt2 *p) {
+    const char *torch = lmi_json_as_text(&p->j, lmi_json_get(&p->j, LMI_JSON_ROOT, "torch_version"));
+    char *dot;
+    const long major = torch ? strtol(torch, &dot, 10) : 0;
+    return major > 2 || (major == 2 && *dot == '.' && strtol(dot + 1, NULL, 10) >= 15);
+}
+
 /* Whether a CPU has one kernel for these: four axes, heads and widths that are the same, rows in one piece.
  */
 static bool has_kernel(const lmi_pt2 *p, const lam_op_arg *q, const lam_op_arg *k, const lam_op_arg *v) {
@@ -464,10 +474,12 @@ static bool has_kernel(const lmi_pt2 *p, const lam_op_arg *q, const lam_op_arg *
         const lmi_pt2_value *of = value_of(p, i);
         if (of && of->apart) return false;
     }
-    const int64_t width = q->sizes[q->ndim - 1];
-    return q->ndim == 4 && k->ndim == 4 && v->ndim == 4 && k->sizes[3] == width && v->sizes[3] == width &&
-           memcmp(q->sizes, k->sizes, 2 * sizeof *q->sizes) == 0 &&
-           memcmp(q->sizes, v->sizes, 2 * sizeof *q->sizes) == 0;
+    const int32_t n = q->ndim, last = n - 1;
+    const size_t batch = (size_t)(n - 2) * sizeof *q->sizes;
+    if (n != 4 && (n != 3 || !fuses_three_axes(p))) return false;
+    return k->ndim == n && v->ndim == n && k->sizes[last] == q->sizes[last] &&
+           v->sizes[last] == q->sizes[last] && memcmp(q->sizes, k->sizes, batch) == 0 &&
+           memcmp(q->sizes, v->sizes, batch) == 0;
 }
 
 /* Queries and keys are scaled, and multiplied; a mask is added to the scores; a row whose scores are all
