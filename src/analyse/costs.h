@@ -101,6 +101,8 @@ struct lam_costs {
     lam_cost_row *rows;
     lmi_call_cost *prices; /* one an event */
     lam_count uncalled[LMI_N_UNCALLED][LAM_N_METRICS]; /* of rows without a call, which share them */
+    lam_row_phases no_phases; /* all unknown, as the next: of rows until they are found */
+    lam_row_below no_below;
     lam_count total[LAM_N_METRICS];
     lam_param_totals params;
     int32_t n_unruled;

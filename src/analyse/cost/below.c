@@ -108,13 +108,3 @@ lam_status lmi_below_need(const lam_costs *c, lam_error *e) {
     mine->below_pending = s != LAM_OK;
     return s;
 }
-
-lam_status lmi_below_none(lam_costs *c, lam_error *e) {
-    lam_row_below *none = lmi_alloc(&c->arena, 1, sizeof *none);
-    if (!none) return lmi_nomem(e);
-    lmi_set_unknown(none->total);
-    none->params = none->param_bytes = none->logical_bytes = none->local_bytes = lmi_unknown();
-    for (int32_t r = 0; r < c->n_rows; r++) c->rows[r].below = none;
-    c->below_pending = true;
-    return LAM_OK;
-}

@@ -22,8 +22,8 @@ static lam_status find_rows(lmi_work *w, lam_error *e) {
     if (w->c->released) lmi_find_total(w);
     LAM_TRY(lmi_params(w, e));
     LAM_TRY(lmi_gaps(w, e));
-    w->c->rf_pending = true;
-    return lmi_below_none(w->c, e);
+    w->c->rf_pending = w->c->below_pending = true;
+    return LAM_OK;
 }
 
 static void free_work(lmi_work *w) {

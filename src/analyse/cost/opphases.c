@@ -17,7 +17,7 @@ static void fill_phases(const lam_costs *c, lam_row_phases *row, const lmi_op_su
     lmi_no_opinion(c, row->total_recompute);
 }
 
-static void unknown_phases(lam_row_phases *row) {
+void lmi_unknown_phases(lam_row_phases *row) {
     lmi_set_unknown(row->backward);
     lmi_set_unknown(row->recompute);
     lmi_set_unknown(row->total_backward);
@@ -67,18 +67,13 @@ static lam_status subtotals(lmi_work *w, lam_error *e) {
         fill_phases(w->c, &all[r], ran ? &w->by_call[at] : &none, ran ? &whole[at] : &none);
         const lam_module *mod = &m->modules[row->module];
         bool unseen = lmi_only_elsewhere(mod) || (row->never_called && lmi_is_inside(mod));
-        if (!ran && unseen) unknown_phases(&all[r]);
+        if (!ran && unseen) lmi_unknown_phases(&all[r]);
     }
     return LAM_OK;
 }
 
 lam_status lmi_ops_rows(lmi_work *w, lam_error *e) {
-    if (is_known(w, LAM_BACKWARD)) return subtotals(w, e);
-    lam_row_phases *unknown = lmi_alloc(&w->c->arena, 1, sizeof *unknown);
-    if (!unknown) return lmi_nomem(e);
-    unknown_phases(unknown);
-    for (int32_t r = 0; r < w->c->n_rows; r++) w->c->rows[r].phases = unknown;
-    return LAM_OK;
+    return is_known(w, LAM_BACKWARD) ? subtotals(w, e) : LAM_OK;
 }
 
 void lmi_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS]) {

@@ -114,7 +114,9 @@ static void fill_row(const lmi_work *w, const lmi_item *it, lam_cost_row *row) {
                           .rf = 1,
                           .rf_stride = 1,
                           .rf_state = LAM_UNKNOWN,
-                          .metric = w->c->uncalled[LMI_ROW_NOTHING]};
+                          .metric = w->c->uncalled[LMI_ROW_NOTHING],
+                          .phases = &w->c->no_phases,
+                          .below = &w->c->no_below};
     if (it->outside && w->by_call) {
         row->counted = true;
         row->metric = w->c->uncalled[LMI_ROW_OUTSIDE];
@@ -131,6 +133,13 @@ static void fill_row(const lmi_work *w, const lmi_item *it, lam_cost_row *row) {
     row->counted = price->counted;
     row->rule_kind = price->rule ? lmi_rule_name(price->rule) : NULL;
     row->metric = price->metric;
+}
+
+static void fill_unknown(lam_costs *c) {
+    lam_row_below *none = &c->no_below;
+    lmi_unknown_phases(&c->no_phases);
+    lmi_set_unknown(none->total);
+    none->params = none->param_bytes = none->logical_bytes = none->local_bytes = lmi_unknown();
 }
 
 static void fill_uncalled(const lmi_work *w) {
@@ -200,6 +209,7 @@ lam_status lmi_rows(lmi_work *w, lam_error *e) {
     if (!c->rows) return lmi_nomem(e);
     c->n_rows = n;
     fill_uncalled(w);
+    fill_unknown(c);
     for (int32_t i = 0; i < n; i++) fill_row(w, &items[i], &c->rows[i]);
     return lmi_ops_rows(w, e);
 }

@@ -122,6 +122,7 @@ void lmi_ops_price(lmi_work *w, int32_t event, lmi_call_cost *p);
  * counts calls. */
 void lmi_ops_totals(lmi_work *w);
 lam_status lmi_ops_rows(lmi_work *w, lam_error *e);
+void lmi_unknown_phases(lam_row_phases *row);
 /* The group for a capture that ended before the run. */
 lam_status lmi_cut_short(lmi_work *w, int32_t *group, lam_error *e);
 /* Notes that the counts of operator `op` are unknown, with one reason for its name. `rule` NULL: it has none,
@@ -147,8 +148,6 @@ void lmi_find_total(lmi_work *w);
 /* Fills c->rows except parameters, receptive fields and reasons. */
 lam_status lmi_rows(lmi_work *w, lam_error *e);
 
-/* What is below the rows is unknown until it is needed. */
-lam_status lmi_below_none(lam_costs *c, lam_error *e);
 /* Packed weights are parameters that torch does not list, and so no other tool counts. */
 static inline bool lmi_counts_packed(const lam_costs *c) { return !c->released; }
 /* Fills the rows' parameter columns under the policy, and c->params. */

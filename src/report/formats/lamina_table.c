@@ -230,9 +230,10 @@ static const char *largest(const lmi_job *j) {
 static lam_status tell_next(page *p, talk *to) {
     const lam_report_options *o = p->j->o;
     const bool is_file = p->j->m->of_file;
-    const char *path = largest(p->j);
     lmi_items s;
-    if (!o->next || (is_file && strcmp(path, ".") == 0)) return LAM_OK;
+    if (!o->next) return LAM_OK;
+    const char *path = largest(p->j);
+    if (is_file && strcmp(path, ".") == 0) return LAM_OK;
     lmi_items_begin(&s, p->j, say, to);
     lmi_putf(&s.text, "lamina why %s ", o->next);
     lmi_put_clean(&s.text, path);
