@@ -451,3 +451,48 @@ def test_a_detector_of_any_size_is_a_whole_table_at_one_size(dynamo, tmp_path, c
     assert [of["value"] for of in report["per"]] == [1, 96, 64]
     assert next(iter(per.values())) == {"grows": "linear", "each": int(live.macs), "fixed": 0}
     assert [of["grows"] for of in per.values()] == ["linear", "otherwise", "otherwise"]
+
+
+@pytest.mark.parametrize(("new", "past"), [(5, 0), (1, 7), (3, 4)])
+def test_attention_with_a_cache_counts_as_the_live_one(tmp_path, new, past):
+    heads, groups, width = 4, 2, 8
+    total = past + new
+    cache = {f"past_{part}": (1, groups, past, width) for part in ("key", "value")}
+    sizes = {
+        "q": (1, new, heads * width),
+        "k": (1, new, groups * width),
+        "v": (1, new, groups * width),
+    } | cache
+    info = [onnx.helper.make_tensor_value_info(name, 1, shape) for name, shape in sizes.items()]
+    info.append(onnx.helper.make_tensor_value_info("mask", 7, (1, total)))
+    made = onnx.helper.make_node
+    nodes = [
+        made("Shape", ["mask"], ["shape"]),
+        made("Gather", ["shape", "one"], ["all"]),
+        made("Cast", ["all"], ["total"], to=6),
+        made("Sub", ["total", "one32"], ["lengths"]),
+        made(
+            "GroupQueryAttention",
+            [*sizes, "lengths", "total"],
+            ["y", "key", "value"],
+            domain="com.microsoft",
+            num_heads=heads,
+            kv_num_heads=groups,
+        ),
+    ]
+    ones = [onnx.helper.make_tensor("one", 7, [], [1]), onnx.helper.make_tensor("one32", 6, [1], [1])]
+    results = [onnx.ValueInfoProto(name=name) for name in ("y", "key", "value")]
+    graph = onnx.helper.make_graph(nodes, "g", info, results, ones)
+    path = tmp_path / "cache.onnx"
+    path.write_bytes(onnx.helper.make_model(graph).SerializeToString())
+    report = lamina.read(path)
+
+    class Live(torch.nn.Module):
+        def forward(self, q, k, v):
+            seen = torch.ones(new, total, dtype=torch.bool).tril(past)
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, seen, enable_gqa=True)
+
+    keys = torch.rand(1, groups, total, width)
+    live = lamina.inspect(Live(), (torch.rand(1, heads, new, width), keys, keys))
+    assert (int(report.macs), report.macs.state) == (int(live.macs), "exact")
+    assert int(report.effective_macs) == int(live.effective_macs)

@@ -182,7 +182,8 @@ typedef struct inside {
     int32_t left; /* values that are still looked at: there are few, and the work for each name is bounded */
     int64_t bytes, numel;
     uint64_t identity;
-    bool plain; /* there is one, which holds no others */
+    bool plain;    /* there is one, which holds no others */
+    int32_t dtype; /* of the last one */
 } inside;
 
 static lam_status take_value(const rebuilding *r, int32_t value, inside *in, bool *is_tensor);
@@ -236,15 +237,36 @@ static lam_status take_wrapper(const rebuilding *r, int32_t arguments, int32_t s
     return LAM_OK;
 }
 
+/* (layout, (indices, values, size, ...)) or, of rows or columns that are compressed, (layout, (two of
+ * indices, values, size)): the type is that of the values. */
+static lam_status take_sparse(const rebuilding *r, int32_t arguments,
+                              inside *in) { /* NOLINT(misc-no-recursion) */
+    const int32_t data = lmi_pickled_item(r->p, arguments, 1);
+    lmi_stored_tensor *x = r->out;
+    int64_t sizes[LMI_MOST_AXES], numel;
+    int32_t n = 0, at = 2;
+    bool is_tensor;
+    x->ndim = x->dtype = -1;
+    x->bytes = -1;
+    x->unread = "it is kept in a way that is not read";
+    while (at < 4 && !lmi_torch_sizes(r->p, lmi_pickled_item(r->p, data, at), sizes, &n)) at++;
+    if (at == 4) return LAM_OK;
+    if (!lmi_product(sizes, n, &numel)) return bad(r, "that is sparse has a shape that can't be", NULL);
+    for (int32_t i = 0; i < at; i++) LAM_TRY(take_value(r, lmi_pickled_item(r->p, data, i), in, &is_tensor));
+    x->ndim = n;
+    x->sizes = lmi_copy(&r->t->arena, sizes, (uint64_t)n, sizeof *sizes);
+    if (!x->sizes) return lmi_nomem(r->e);
+    x->dtype = in->dtype;
+    x->bytes = in->left >= 0 && in->identity ? in->bytes : -1;
+    if (x->bytes >= 0) *r->identity = in->identity;
+    return LAM_OK;
+}
+
 /* What torch._utils.NAME makes of its arguments; *found is false if that is no tensor. */
 static lam_status rebuild(const rebuilding *r, const char *name, int32_t arguments, int32_t state, inside *in,
                           bool *found) { /* NOLINT(misc-no-recursion) */
-    static const char *const others[] = {"_rebuild_sparse_tensor",
-                                         "_rebuild_nested_tensor",
-                                         "_rebuild_sparse_csr_tensor",
-                                         "_rebuild_device_tensor_from_numpy",
-                                         "_rebuild_device_tensor_from_cpu_tensor",
-                                         "_rebuild_xla_tensor"};
+    static const char *const others[] = {"_rebuild_nested_tensor", "_rebuild_device_tensor_from_numpy",
+                                         "_rebuild_device_tensor_from_cpu_tensor", "_rebuild_xla_tensor"};
     *found = true;
     if (is(name, "_rebuild_qtensor")) r->out->unread = "its scales are not read";
     if (is(name, "_rebuild_tensor") || is(name, "_rebuild_tensor_v2") || is(name, "_rebuild_qtensor"))
@@ -252,6 +274,8 @@ static lam_status rebuild(const rebuilding *r, const char *name, int32_t argumen
     if (is(name, "_rebuild_tensor_v3"))
         return take_view(r, arguments, dtype_of(r->p, lmi_pickled_item(r->p, arguments, 6)));
     if (is(name, "_rebuild_meta_tensor_no_storage")) return take_meta(r, arguments);
+    if (is(name, "_rebuild_sparse_tensor") || is(name, "_rebuild_sparse_csr_tensor"))
+        return take_sparse(r, arguments, in);
     if (is(name, "_rebuild_wrapper_subclass")) return take_wrapper(r, arguments, state, in);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         if (!is(name, others[i])) continue;
@@ -296,7 +320,7 @@ static lam_status take_value(const rebuilding *r, int32_t value, inside *in,
     lmi_stored_tensor x = {.dtype = -1, .ndim = -1, .bytes = -1, .sizes = none, .unread = r->out->unread};
     uint64_t identity = 0;
     const rebuilding inner = {r->t, r->p, r->in, &x, &identity, r->e};
-    inside more = {.left = in->left - 1};
+    inside more = {.left = in->left - 1, .dtype = -1};
     int64_t numel;
     *is_tensor = false;
     if (in->left <= 0) {
@@ -307,6 +331,7 @@ static lam_status take_value(const rebuilding *r, int32_t value, inside *in,
     in->left = more.left;
     if (!*is_tensor) return LAM_OK;
     in->plain = in->identity == 0 && x.type == NULL;
+    in->dtype = x.dtype;
     if (x.ndim < 0 || !lmi_product(x.sizes, x.ndim, &numel)) numel = -1;
     in->numel = in->identity == 0 ? numel : -1;
     if (x.bytes < 0 || lmi_add_over(in->bytes, x.bytes, &in->bytes)) in->bytes = -1;
@@ -319,7 +344,7 @@ lam_status lmi_torch_tensor(lmi_tensors *t, const lmi_pickle *p, const lmi_stora
                             lmi_stored_tensor *out, uint64_t *identity, bool *is_tensor, lam_error *e) {
     static const int64_t none[1] = {0};
     const rebuilding r = {t, p, in, out, identity, e};
-    inside more = {.left = MOST_INSIDE};
+    inside more = {.left = MOST_INSIDE, .dtype = -1};
     *out = (lmi_stored_tensor){.dtype = -1, .ndim = -1, .bytes = -1, .sizes = none};
     *is_tensor = false;
     *identity = 0;

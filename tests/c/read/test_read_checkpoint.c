@@ -275,6 +275,18 @@ static void put_part(lmi_buf *b, char part) {
         lmi_putc(b, 't');
         break;
     case 'x': pk_text(b, "other"); break;
+    case 'o': /* indices, values and a size; with two of indices as p; with a size that can't be as H */
+    case 'p':
+    case 'H': {
+        static const int64_t most[] = {INT32_MAX, INT32_MAX, INT32_MAX};
+        lmi_putc(b, '(');
+        for (int i = 0; i < (part == 'p' ? 2 : 1); i++)
+            pk_tensor(b, &(pk_view){"LongStorage", "0", 3, 0, 1, {3}, {1}});
+        pk_tensor(b, &(pk_view){"HalfStorage", "0", 3, 0, 1, {3}, {1}});
+        pk_ints(b, part == 'H' ? 3 : 2, part == 'H' ? most : sizes);
+        lmi_putc(b, 't');
+        break;
+    }
     default: lmi_putc(b, 'N');
     }
 }
@@ -317,6 +329,10 @@ static void tensors_are_rebuilt_in_several_ways(void **state) {
         {"torch._utils", "_rebuild_qtensor", "siztnnn", NULL, 6, 24, "its scales are not read"},
         {"torch._utils", "_rebuild_meta_tensor_no_storage", "dztn", NULL, 6, 0, "on the meta device"},
         {"torch._utils", "_rebuild_sparse_tensor", "x", NULL, -1, -1, "kept in a way that is not read"},
+        {"torch._utils", "_rebuild_sparse_tensor", "no", NULL, 6, 24 + 6, "kept in a way that is not read"},
+        {"torch._utils", "_rebuild_sparse_csr_tensor", "np", NULL, 6, 48 + 6,
+         "kept in a way that is not read"},
+        {"torch._utils", "_rebuild_sparse_tensor", "na", NULL, 6, -1, "kept in a way that is not read"},
         {"torch._utils", "_rebuild_xla_tensor", "x", NULL, -1, -1, "kept in a way that is not read"},
         {"torch._utils", "_rebuild_nobody_knows", "siztnn", NULL, 0, 0, NULL},
         {"torch._tensor", "_rebuild_from_type_v2", "Tcan", NULL, 6, 24, NULL},
@@ -358,6 +374,7 @@ static void tensors_are_rebuilt_in_several_ways(void **state) {
         {"_rebuild_tensor_v2", "", "no storage"},
         {"_rebuild_meta_tensor_no_storage", "dx", "no shape"},
         {"_rebuild_meta_tensor_no_storage", "d", "no shape"},
+        {"_rebuild_sparse_tensor", "nH", "that is sparse has a shape that can't be"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         save_rebuilt("torch._utils", bad[i][0], bad[i][1], NULL);
