@@ -44,8 +44,8 @@ lam_op_arg lmi_onnx_arg(const lmi_onnx_model *m, int32_t value, int32_t position
                         .dtype = v ? lmi_onnx_dtype(v->type) : -1,
                         .device = -1,
                         .shares = -1,
-                        .ndim = known ? v->ndim : -1,
-                        .sizes = known ? v->sizes : NULL,
+                        .ndim = v && known ? v->ndim : -1,
+                        .sizes = v && known ? v->sizes : NULL,
                         .storage = (uint64_t)(value + 1),
                         .object = (uint64_t)(value + 1)};
 }

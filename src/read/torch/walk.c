@@ -124,7 +124,7 @@ static lam_status walk_packed(walking *w, const frame *f, const char *path, int3
     static const char *const names[] = {"_packed_params", "param"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const int32_t packed = lmi_pickled_get(w->p, state, names[i]);
-        const char *inner;
+        const char *inner = "";
         if (packed < 0 || !lmi_pickled_call_of(w->p, packed, "torch", "ScriptObject")) continue;
         LAM_TRY(join(w, path, names[i], &inner));
         LAM_TRY(walk_container(w, f, inner, packed));
