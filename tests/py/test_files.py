@@ -11,7 +11,6 @@ import sys
 import warnings
 import zipfile
 
-import onnx
 import pytest
 import torch
 from torch import nn
@@ -19,6 +18,8 @@ from torch import nn
 import lamina
 from lamina._base.errors import UnsupportedError
 from lamina._command.cli import main
+
+onnx = pytest.importorskip("onnx")
 
 NAMES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64"}
 
