@@ -28,6 +28,8 @@ typedef struct source {
     lmi_map hidden;  /* paths of modules of nodes that may run */
     int32_t *call;   /* of each scope; -1: it is not called */
     int32_t *depth;  /* of each scope */
+    lmi_map by_name; /* of values, once it is needed (`named`) */
+    bool named;
     lmi_map shared;  /* a place and a value that it owns beside another one */
     lmi_map passed;  /* a value and a call that it goes into or out of */
     lmi_vec in, out; /* pass */
@@ -178,6 +180,32 @@ static const char *last_part(const char *name, const char *path) {
     return n && strncmp(name, path, n) == 0 && name[n] == '.' ? name + n + 1 : name;
 }
 
+/* The value of a name, by a map that is made when it is first needed. */
+static lam_status find_named(source *g, const char *name, bool *found) {
+    for (int32_t i = 0; !g->named && i < (int32_t)g->m->values.n; i++)
+        LAM_TRY(lmi_map_put(&g->by_name, lmi_onnx_value_at(g->m, i)->name, i, g->e));
+    g->named = true;
+    *found = lmi_map_get(&g->by_name, name) >= 0;
+    return LAM_OK;
+}
+
+/* True for the scale of a tensor beside it, as ONNX Runtime names what it quantises: "a.weight_quantized" has
+ * "a.weight_scale", which some node may multiply by. */
+static lam_status is_scale(source *g, const lmi_onnx_value *v, bool *is) {
+    static const char *const ends[] = {"_scale", "_zero_point"};
+    const size_t n = strlen(v->name);
+    *is = false;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t wide = strlen(ends[i]);
+        if (n <= wide || strcmp(v->name + n - wide, ends[i]) != 0) continue;
+        char *other = lmi_alloc(&g->a, n + sizeof "_quantized", 1);
+        if (!other) return lmi_nomem(g->e);
+        snprintf(other, n + sizeof "_quantized", "%.*s_quantized", (int)(n - wide), v->name);
+        return find_named(g, other, is);
+    }
+    return LAM_OK;
+}
+
 /* Owned by the module that its name tells, else by those of the nodes that read it. */
 static lam_status add_weight(source *g, int32_t value) {
     const lmi_onnx_value *v = lmi_onnx_value_at(g->m, value);
@@ -185,7 +213,9 @@ static lam_status add_weight(source *g, int32_t value) {
     const char *path;
     int32_t tensor, place = 0;
     LAM_TRY(lmi_onnx_owner_path(v->name, &g->a, &path, g->e));
-    const lmi_onnx_role role = lmi_onnx_role_of(v, u, *path != '\0');
+    bool scale = false;
+    LAM_TRY(*path ? is_scale(g, v, &scale) : LAM_OK);
+    const lmi_onnx_role role = lmi_onnx_role_of(v, u, *path != '\0' && !scale);
     if (role == LMI_ONNX_NO_WEIGHT) return LAM_OK;
     const int32_t at = u->first >= 0 ? g->s.of[u->first] : -1;
     if (*path && at >= 0 && strcmp(scope(g, at)->path, path) != 0 && lmi_map_get(&g->places, path) < 0) {
@@ -538,6 +568,7 @@ lam_status lmi_onnx_build(lam_model **out, lmi_onnx_model *m, const lam_read_opt
     lmi_map_init(&g.hidden);
     lmi_map_init(&g.passed);
     lmi_map_init(&g.shared);
+    lmi_map_init(&g.by_name);
     lmi_vec_init(&g.modules, sizeof(int32_t));
     lmi_vec_init(&g.in, sizeof(pass));
     lmi_vec_init(&g.out, sizeof(pass));
@@ -548,6 +579,7 @@ lam_status lmi_onnx_build(lam_model **out, lmi_onnx_model *m, const lam_read_opt
     lmi_map_free(&g.hidden);
     lmi_map_free(&g.passed);
     lmi_map_free(&g.shared);
+    lmi_map_free(&g.by_name);
     lmi_vec_free(&g.modules);
     lmi_vec_free(&g.in);
     lmi_vec_free(&g.out);

@@ -60,6 +60,9 @@ static void constants_are_parameters_buffers_or_neither(void **state) {
         {"Mul x,w y -", "w 1 1 4", NULL, 0, 0},
         {"Mul x,w y -", "w 1 - 4", NULL, 0, 0},
         {"Mul x,a.scale y -", "a.scale 1 1 4", NULL, 1, 0},
+        {"Mul x,a.w_scale y -", "a.w_scale 1 1 4", NULL, 1, 0},
+        {"Mul x,a.w_scale y -", "a.w_scale 1 1 4;a.w_quantized 3 2 2", NULL, 2, 0}, /* of that one */
+        {"Mul x,a.w_zero_point y -", "a.w_zero_point 1 1 4;a.w_quantized 3 2 2", NULL, 2, 0},
         /* whole numbers are buffers if a module has them */
         {"Add x,w y -", "w 7 4 32", NULL, 0, 0},
         {"Add x,a.w y -", "a.w 7 4 32", NULL, 0, 4},
