@@ -54,7 +54,7 @@ int64_t lmx_ask(PyObject *o, const char *method) {
 }
 
 /* True if the memory may be shared with another tensor until one of them is written to. PyTorch 2.15 does not
- * tell of tensors whose class takes its operators. */
+ * answer for a class with a __torch_dispatch__ of its own. */
 static bool may_be_shared_lazily(PyObject *tensor) {
     PyObject *torch = PyImport_ImportModule("torch._C");
     PyObject *ask = torch ? PyObject_GetAttrString(torch, "_is_cow_tensor") : NULL;

@@ -28,7 +28,7 @@ def node_of(leaf: Any) -> Any:
 
 
 def node_instead(run: Any, node: Any) -> Any:
-    """The node of a dry run that stands in for that of a real leaf; any other node itself."""
+    """Of a real leaf's node the one that replaces it in a dry run; any other node itself."""
     leaf = getattr(node, "variable", None)
     fake = None if leaf is None or is_dry(leaf) else run.core.fake_of(leaf)
     if fake is None or fake is leaf or not fake.requires_grad:

@@ -116,7 +116,7 @@ int32_t lmi_onnx_unpacked(const lmi_onnx_model *m, const lmi_onnx_node *n, int32
     return spread(v, bits, sizes) ? v->ndim : -1;
 }
 
-/* Adds the bytes of what stands beside the numbers; -1: they are not known. */
+/* Adds the bytes of scales or zero points; -1: they are not known. */
 static int64_t with(int64_t bytes, const lmi_onnx_value *v) {
     uint64_t more;
     int64_t all;

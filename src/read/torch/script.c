@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The code of a TorchScript archive, as far as it tells what the tensors of a module are: the file of a class
- * has the lines class Conv2d(Module):
+ * The code of a TorchScript archive, as far as it names the parameters and buffers of a module: the file of a
+ * class has the lines class Conv2d(Module):
  *       __parameters__ = ["weight", "bias", ]
  *       __buffers__ = []
  * Nothing else of it is read. */
