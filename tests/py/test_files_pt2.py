@@ -353,11 +353,11 @@ def test_sizes_that_can_not_be_given_are_refused(tmp_path, capsys):
     assert "as batch=8" in capsys.readouterr().err
 
 
-def repacked(path, to):
+def repacked(path, to, **changes):
     """The same program in the layout of PyTorch 2.5: flat, with a checkpoint of the weights."""
     with zipfile.ZipFile(path) as file:
         program = json.loads(file.read(next(n for n in file.namelist() if n.endswith("models/model.json"))))
-    program["schema_version"] = {"major": 7, "minor": 3}
+    program |= {"schema_version": {"major": 7, "minor": 3}} | changes
     for node in program["graph_module"]["graph"]["nodes"]:
         for item in node["inputs"]:
             item.pop("kind", None)
@@ -377,6 +377,19 @@ def test_older_layouts_have_the_same_table(tmp_path, name):
     now, before = lamina.read(path), lamina.read(repacked(path, tmp_path / "old.pt2"))
     assert [told(row) for row in before.rows] == [told(row) for row in now.rows]
     assert before.params == now.params
+
+
+@pytest.mark.parametrize(("version", "fused"), [("2.13.1", False), ("2.14.0+cu130", True), ("3.0", True)])
+def test_attention_of_three_axes_has_a_kernel_from_torch_2_14_on(tmp_path, version, fused):
+    path = export(
+        tmp_path / "net.pt2",
+        Does(lambda self, x: F.scaled_dot_product_attention(x, x, x)),
+        [image(2, 7, 8)],
+    )
+    file = lamina.read(repacked(path, tmp_path / "of.pt2", torch_version=version))
+    four = lamina.inspect(Does(lambda self, x: F.scaled_dot_product_attention(x, x, x)), image(2, 1, 7, 8))
+    assert file.macs == four.macs
+    assert (file.flops == four.flops) is fused
 
 
 def test_what_a_mask_of_the_program_hides_is_not_known(tmp_path):

@@ -53,8 +53,8 @@ int64_t lmx_ask(PyObject *o, const char *method) {
     return n;
 }
 
-/* True if the memory may be shared with another tensor until one of them is written to. PyTorch 2.15 does not
- * answer for a class with a __torch_dispatch__ of its own. */
+/* True if the memory may be shared with another tensor until one of them is written to. From PyTorch 2.14 on
+ * it is not known of a class with a __torch_dispatch__ of its own. */
 static bool may_be_shared_lazily(PyObject *tensor) {
     PyObject *torch = PyImport_ImportModule("torch._C");
     PyObject *ask = torch ? PyObject_GetAttrString(torch, "_is_cow_tensor") : NULL;

@@ -459,12 +459,12 @@ static const lmi_pt2_value *value_of(const lmi_pt2 *p, int32_t position) {
     return NULL;
 }
 
-/* The kernel takes three axes too from PyTorch 2.15 on. */
+/* The kernel takes three axes too from PyTorch 2.14 on. */
 static bool fuses_three_axes(const lmi_pt2 *p) {
     const char *torch = lmi_json_as_text(&p->j, lmi_json_get(&p->j, LMI_JSON_ROOT, "torch_version"));
     char *dot;
     const long major = torch ? strtol(torch, &dot, 10) : 0;
-    return major > 2 || (major == 2 && *dot == '.' && strtol(dot + 1, NULL, 10) >= 15);
+    return major > 2 || (major == 2 && *dot == '.' && strtol(dot + 1, NULL, 10) >= 14);
 }
 
 /* Whether a CPU has one kernel for these: four axes, heads and widths that are the same, rows in one piece.
