@@ -156,27 +156,6 @@ def test_a_gradient_that_torch_does_not_accept():
     assert net.weight.grad.is_sparse
 
 
-APART = {
-    "a layer": lambda: nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4, device="meta")),
-    "the first layer": lambda: nn.Sequential(nn.Linear(4, 4, device="meta"), nn.Linear(4, 4)),
-    "statistics": lambda: nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, device="meta")),
-}
-
-
-@pytest.mark.parametrize("name", APART)
-def test_parameters_on_the_meta_device_and_others(name):
-    for run in (
-        lambda net, x: lamina.inspect(net, x),
-        lambda net, x: lamina.inspect(net, x, dry=True),
-        lambda net, x: lamina.inspect(net, x, dry=True, backward=True),
-        lamina.fit,
-    ):
-        net = APART[name]()
-        with pytest.raises(RuntimeError, match="device"):
-            run(net, torch.ones(2, 4))
-        assert {p.is_meta for p in net.parameters()} == {True, False}
-
-
 class Partly(nn.Module):
     def __init__(self):
         super().__init__()
@@ -188,8 +167,8 @@ class Partly(nn.Module):
         return self.used(x) * self.table
 
 
-def test_what_a_real_run_does_not_bring_together():
-    """A part that is not used may be anywhere, and the buffers of a model whose parameters are all there."""
+def test_parameters_that_are_partly_on_the_meta_device():
+    """The command builds models so, of which only large tensors are there."""
     net, x = Partly(), torch.ones(2, 4)
     assert lamina.inspect(net, x).macs == lamina.inspect(net, x, dry=True).macs == 32
     for layer in (net.used, net.unused):

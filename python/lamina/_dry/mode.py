@@ -21,7 +21,6 @@ from .._base.errors import NeedsValuesError, UnsupportedError
 from .._base.modules import modules
 from .._guard.gradients import end_graphs, ending
 from .decompositions import ANYHOW, ELSEWHERE, INSTEAD, OneHot
-from .devices import Places, of_parameters
 from .kernels import ask
 from .layouts import as_the_cpu_does
 from .operators import Operator, depends_on_values, has_kernel, is_plain, learn
@@ -128,26 +127,17 @@ def _leave(*_: object) -> None:
 
 
 @cache
-def _mode(*, places: bool = False) -> Any:
-    """The class of modes: torch's own, whose operators C answers. ``places``: it has parameters in two."""
+def _mode() -> Any:
+    """The class of modes: torch's own, whose operators C answers."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     def init(self: Any, *_: object) -> None:
         cast("Any", TorchDispatchMode).__init__(self)
 
     # torch passes an operator that runs functions (torch.cond, flex_attention) only to modes that accept it.
-    def dispatch(self: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        place = self.places.look(function, args, kwargs)
-        made = _lamina.Dry.__torch_dispatch__(self, function, types, args, kwargs)
-        self.places.note(made, place)
-        return made
-
     own = {"__init__": init, "__module__": __name__, "supports_higher_order_operators": True}
     own |= {"__enter__": _enter, "__exit__": _leave}
-    mode = type("DryMode", (_lamina.Dry, TorchDispatchMode), own)
-    if places:  # not in its dict: torch would wrap it
-        setattr(mode, "__torch_dispatch__", dispatch)  # noqa: B010
-    return mode
+    return type("DryMode", (_lamina.Dry, TorchDispatchMode), own)
 
 
 def _holders(torch: Any, tensor: Any) -> tuple[int, int]:
@@ -188,7 +178,7 @@ def _holders_of_lone(torch: Any) -> tuple[int, int]:
 class _Run:
     """Answers the operators that C does not, and keeps the known values."""
 
-    def __init__(self, watch: _lamina.Capture, *, places: bool = False) -> None:
+    def __init__(self, watch: _lamina.Capture) -> None:
         self.torch = sys.modules["torch"]
         self.fake: Any
         self.known: Any
@@ -212,7 +202,7 @@ class _Run:
         self.subject = "the model"  # what is followed, for the error
         self.guesses: dict[int, Any] = {}  # storages of supposed values and of what is computed from them
         self.guessed = False  # such a value was read
-        self.core = _mode(places=places)(self.fake, self.known, self.answer, self.about, partial(ask, self))
+        self.core = _mode()(self.fake, self.known, self.answer, self.about, partial(ask, self))
         self.core.serves(watch)
         cpu = self.torch._C.DispatchKey.AutocastCPU
         self.device: int = self.torch._C.DispatchKeySet(cpu).raw_repr()
@@ -635,8 +625,7 @@ def go_dry(
     """In the block the model's tensors are fake and operators compute nothing; yields the arguments with fake
     tensors. ``snapshot.restore()`` restores the model's tensors, ``given.put_back()`` those of the arguments.
     ``follow`` and ``dtype`` as for ``run_once``. An operator that the run can't answer becomes its error."""
-    found = of_parameters(root)
-    dry = _Run(watch, places=found is not None)
+    dry = _Run(watch)
     if dtype is not None:
         dry.core.cast(dtype)
     inference = getattr(dry.torch._C, "_InferenceMode", None)
@@ -646,8 +635,6 @@ def go_dry(
         dry.core.swap(each)
         if backward:
             end_graphs(each, watch, dry.core.fake_of)
-    if found is not None:
-        dry.core.places = Places(dry.core, found)
     passed = given.given(dry.argument)
     dry.buckets = Buckets(dry, root)
     if follow:
