@@ -96,7 +96,7 @@ bench: ## what a capture costs, beside other tools, with the bars to hold
 
 bench-fit: ## predicted peaks of memory against measured ones, with the bars to hold
 	@$(SETUP) bench-fit
-	@OMP_NUM_THREADS=1 PYTHONPATH=tests/shim:tests/py $(VENV_PYTHON) bench/fit.py
+	@OMP_NUM_THREADS=1 PYTHONPATH=tests/shim:tests/py:.venv/fit $(VENV_PYTHON) bench/fit.py
 
 bench-files: ## what the native command takes for files of models, beside other tools, with the bars to hold
 	@$(SETUP) test

@@ -7,6 +7,7 @@ import gc
 
 import torch
 from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 
 def peak_of(work):
@@ -73,8 +74,18 @@ def kept(optimizer):
 
 def held(model, args, kwargs):
     """Bytes of parameters, buffers and inputs."""
-    tensors = [*model.parameters(), *model.buffers(), *_inputs([*args, *kwargs.values()])]
+    wholes = [*model.parameters(), *model.buffers(), *_inputs([*args, *kwargs.values()])]
+    tensors = [tensor for whole in wholes for tensor in _with_memory(whole)]
     return sum({t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors}.values())
+
+
+def _with_memory(tensor):
+    """The tensor, or those that it wraps."""
+    if not is_traceable_wrapper_subclass(tensor):
+        return [tensor]
+    return [
+        inside for name in tensor.__tensor_flatten__()[0] for inside in _with_memory(getattr(tensor, name))
+    ]
 
 
 def _inputs(values):
