@@ -211,17 +211,6 @@ static inline uint64_t lmi_hash_u64(uint64_t x) {
     x *= UINT64_C(0x9e3779b97f4a7c15); /* 2^64 over the golden ratio */
     return x ^ x >> 32;
 }
-/* The finaliser of splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014):
- * every step can be undone, so different numbers have different hashes. */
-static inline uint64_t lmi_hash_end(uint64_t x) {
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-/* The same as lmi_hash of both. */
-static inline uint64_t lmi_hash_two(uint64_t a, uint64_t b) {
-    return lmi_hash_end(lmi_hash_u64(lmi_hash_u64((sizeof a + sizeof b) ^ a) ^ b));
-}
 
 /* One map for all: it holds values, which are not negative, by a hash. All its keys are texts, or numbers, or
  * things of the caller's, who then compares them (lmi_map_next). Nothing is ever removed. */

@@ -19,6 +19,14 @@ void lmi_map_clear(lmi_map *m) {
     m->n = 0;
 }
 
+/* The finaliser of splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
+ * 2014): every step can be undone, so different numbers have different hashes. */
+static uint64_t mix(uint64_t x) {
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
 uint64_t lmi_hash(const void *bytes, size_t n) {
     const char *s = bytes;
     uint64_t h = n, word;
@@ -28,7 +36,7 @@ uint64_t lmi_hash(const void *bytes, size_t n) {
     }
     word = 0;
     if (n) memcpy(&word, s, n);
-    return lmi_hash_end(h ^ word);
+    return mix(h ^ word);
 }
 
 /* Fills the first free slot for a hash. The map is never full, so this ends. */

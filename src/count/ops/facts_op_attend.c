@@ -154,7 +154,7 @@ static void heads(lmi_kind kind, const lmi_slots *s, lmi_facts *f) {
  */
 
 /* The shape of a role's tensor, or the list of sizes of one that is only inside the operator. */
-static lam_shape told(const lmi_slots *s, lmi_slot_id id) {
+static lam_shape shape_of(const lmi_slots *s, lmi_slot_id id) {
     const lam_value *v = s->at[id].value;
     return v && v->type == LAM_INTS ? (lam_shape){v->n, v->ints} : s->at[id].shape;
 }
@@ -164,19 +164,14 @@ static int64_t at_positions(lam_shape x, int64_t positions) {
     return lmi_times(lmi_times(lmi_axis(x, 0), positions), lmi_axes(x, 2, 4));
 }
 
-static int64_t sum_of(int64_t a, int64_t b) {
-    int64_t sum;
-    return a < 0 || b < 0 || lmi_add_over(a, b, &sum) ? -1 : sum;
-}
-
 /* Biases of what is not projected here, norms of queries and keys, and sinks. */
 static int64_t added(const frame *a, const lmi_slots *s, int64_t queries, int64_t keys, int64_t values,
                      int64_t width) {
-    int64_t n = 0, both = sum_of(queries, keys);
-    if (lmi_op_tensor(s, LMI_S_b) && !lmi_op_tensor(s, LMI_S_w)) n = sum_of(both, values);
+    int64_t n = 0, both = lmi_plus(queries, keys);
+    if (lmi_op_tensor(s, LMI_S_b) && !lmi_op_tensor(s, LMI_S_w)) n = lmi_plus(both, values);
     if (lmi_op_tensor(s, LMI_S_w2))
-        n = sum_of(n, width > 0 ? sum_of(lmi_times(4, both), lmi_times(2, both / width)) : -1);
-    if (s->at[LMI_S_sink].present) n = sum_of(n, lmi_times(2, lmi_times(a->seqs, a->queries)));
+        n = lmi_plus(n, width > 0 ? lmi_plus(lmi_times(4, both), lmi_times(2, both / width)) : -1);
+    if (s->at[LMI_S_sink].present) n = lmi_plus(n, lmi_times(2, lmi_times(a->seqs, a->queries)));
     return n;
 }
 
@@ -192,7 +187,7 @@ static band behind(const lmi_slots *s, int64_t past, int64_t queries, int64_t ke
 }
 
 static void attention(const lmi_slots *s, lmi_facts *f) {
-    const lam_shape q = told(s, LMI_S_q), k = told(s, LMI_S_k), v = told(s, LMI_S_v);
+    const lam_shape q = shape_of(s, LMI_S_q), k = shape_of(s, LMI_S_k), v = shape_of(s, LMI_S_v);
     int64_t past = 0, turned = 0;
     if (q.ndim != 4 || k.ndim != 4 || v.ndim != 4) return;
     frame a = {lmi_times(lmi_axis(q, 0), lmi_axis(q, 2)), lmi_axis(q, 1), lmi_axis(k, 1), {0}};
@@ -211,7 +206,7 @@ static void attention(const lmi_slots *s, lmi_facts *f) {
                      ? lmi_times(lmi_op_numel(s, LMI_S_x), lmi_axis(s->at[LMI_S_w].shape, -1))
                      : 0);
     const bool turns = number(s, LMI_S_turned, 0, &turned) && turned >= 0 && (turned == 0 || width > 0);
-    const int64_t pairs = sum_of(mine, keys);
+    const int64_t pairs = lmi_plus(mine, keys);
     lmi_fact_set(f, LMI_FACT_turned,
                  !turns        ? -1
                  : turned == 0 ? 0
@@ -233,7 +228,7 @@ static void experts(const lmi_slots *s, lmi_facts *f) {
     const lam_value *parts = s->at[LMI_S_parts].value;
     int64_t chosen = -1, all = 0;
     for (int32_t i = 0; parts && parts->type == LAM_INTS && i < parts->n; i++)
-        all = sum_of(all, parts->ints[i]);
+        all = lmi_plus(all, parts->ints[i]);
     lmi_fact_set(f, LMI_FACT_rows, n >= 0 && width > 0 ? n / width : -1);
     lmi_fact_set(f, LMI_FACT_chosen, number(s, LMI_S_chosen, -1, &chosen) ? chosen : -1);
     lmi_fact_set(f, LMI_FACT_of_expert, parts && parts->type == LAM_INTS ? all : -1);

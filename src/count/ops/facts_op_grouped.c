@@ -33,8 +33,6 @@ static int64_t grouped_axis(lam_shape x, lam_shape z) {
     return x.ndim == 2 ? lmi_axis(x, z.ndim == 3 ? 0 : 1) : lmi_axis(z, 1);
 }
 
-static int64_t plus(int64_t a, int64_t b) { return a < 0 || b < 0 || lmi_add_over(a, b, &a) ? -1 : a; }
-
 /* What is left of the inputs without the two factors: ends, scales and a bias, read in full. */
 static int64_t others(int64_t all, int64_t x, int64_t z) {
     return all < 0 || x < 0 || z < 0 ? -1 : all - x - z;
@@ -46,8 +44,9 @@ static void set_moved(const lam_op *op, const lmi_slots *s, const parts *p, lmi_
     int64_t bytes =
         others(lmi_fact_get(f, LMI_FACT_ins_bytes), lmi_op_bytes(s, LMI_S_x), lmi_op_bytes(s, LMI_S_x2));
     int32_t out = op->sig->n_out ? lam_dtype_bits(op->sig->out[0].dtype) : 0;
-    lmi_fact_set(f, LMI_FACT_taken, plus(plus(p->x, p->z), more));
-    lmi_fact_set(f, LMI_FACT_taken_bytes, plus(plus(lmi_stored(p->x, x), lmi_stored(p->z, z)), bytes));
+    lmi_fact_set(f, LMI_FACT_taken, lmi_plus(lmi_plus(p->x, p->z), more));
+    lmi_fact_set(f, LMI_FACT_taken_bytes,
+                 lmi_plus(lmi_plus(lmi_stored(p->x, x), lmi_stored(p->z, z)), bytes));
     lmi_fact_set(f, LMI_FACT_given, p->out);
     lmi_fact_set(f, LMI_FACT_given_bytes, lmi_stored(p->out, out));
 }

@@ -5,6 +5,8 @@
 #include "read/onnx/arguments.h"
 #include "vocab/vocab.h"
 
+#include <stdio.h>
+
 int32_t lmi_onnx_dtype(int32_t type) {
     static const int8_t numbers[LMI_ONNX_N_TYPES] = {[LMI_ONNX_NO_TYPE] = -1,
                                                      [LMI_ONNX_FLOAT] = 6,
@@ -52,6 +54,17 @@ lam_op_arg lmi_onnx_arg(const lmi_onnx_model *m, int32_t value, int32_t position
 
 /* -- most of them ------------------------------------------------------------------------------------------
  */
+
+static lam_status form_of_rank(lmi_onnx_op *o, const char *form, int32_t rank) {
+    char text[32];
+    snprintf(text, sizeof text, "%s%dd", form, (int)rank);
+    return name(o, rank >= 1 && rank <= 3 ? text : "");
+}
+
+static lam_status plain(lmi_onnx_op *o) {
+    for (int32_t i = 0; i < o->n->n_in; i++) LAM_TRY(tensor(o, i, i));
+    return LAM_OK;
+}
 
 static lam_status variadic(lmi_onnx_op *o) {
     if (o->n->n_in > 2) LAM_TRY(name(o, "many"));
@@ -123,13 +136,6 @@ static lam_status concat_quantised(lmi_onnx_op *o) {
     return whole(o, 1, lmi_onnx_int(o->n, "axis", 0));
 }
 
-static lam_status reduce_quantised(lmi_onnx_op *o) {
-    const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, "axes");
-    LAM_TRY(first(o));
-    if (a && a->ints && a->n <= FEW) LAM_TRY(list(o, 1, a->ints, a->n));
-    return flag(o, 2, lmi_onnx_int(o->n, "keepdims", 1) != 0);
-}
-
 static lam_status clip(lmi_onnx_op *o) {
     static const char *const ends[] = {"min", "max"};
     LAM_TRY(first(o));
@@ -178,10 +184,9 @@ static lam_status factor(lmi_onnx_op *o, int32_t i, int32_t position, const char
 }
 
 static lam_status scaled_product(lmi_onnx_op *o) {
-    const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, "alpha");
     LAM_TRY(factor(o, 0, 0, "transA"));
     LAM_TRY(factor(o, 1, 1, "transB"));
-    return value(o, 2, (lam_value){.type = LAM_FLOAT, .f = a ? (double)a->f : 1});
+    return value(o, 2, (lam_value){.type = LAM_FLOAT, .f = real(o, "alpha", 1)});
 }
 
 /* alpha*A*B + beta*C, as addmm(C, A, B); the quantised one has scales and zero points between them. */
@@ -192,8 +197,7 @@ static lam_status gemm(lmi_onnx_op *o) {
     LAM_TRY(factor(o, 0, 1, "transA"));
     LAM_TRY(factor(o, linear ? 3 : 1, 2, "transB"));
     for (int32_t i = 0; i < 2; i++) {
-        const lmi_onnx_attribute *a = linear ? NULL : lmi_onnx_attr(o->n, names[i]);
-        const double by = a ? (double)a->f : 1;
+        const double by = linear ? 1 : real(o, names[i], 1);
         LAM_TRY(value(o, 3 + i, (lam_value){.type = LAM_FLOAT, .f = i == 0 && o->n->n_in < 3 ? 1 : by}));
     }
     return LAM_OK;

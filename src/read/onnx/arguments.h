@@ -8,8 +8,6 @@
 
 #include "read/onnx/source.h"
 
-#include <stdio.h>
-
 enum { FEW = LMI_ONNX_MOST_AXES, LIST_BYTES = FEW * 8 };
 
 /* True if every size is known. */
@@ -56,6 +54,12 @@ static inline lam_status list(lmi_onnx_op *o, int32_t position, const int64_t *i
     return value(o, position, (lam_value){.type = LAM_INTS, .n = n, .ints = copy});
 }
 
+/* An attribute that is a number; `otherwise` if the node has none. */
+static inline double real(const lmi_onnx_op *o, const char *attribute, double otherwise) {
+    const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, attribute);
+    return a ? (double)a->f : otherwise;
+}
+
 static inline const lmi_onnx_value *in(const lmi_onnx_op *o, int32_t i) { return lmi_onnx_in(o->m, o->n, i); }
 
 /* "onnx::Conv", and behind a dot a form of it. */
@@ -66,12 +70,6 @@ static inline lam_status name(lmi_onnx_op *o, const char *form) {
     lmi_put_clean(&o->name, o->n->op);
     if (*form) lmi_putf(&o->name, ".%s", form);
     return lmi_buf_status(&o->name, o->e);
-}
-
-static inline lam_status form_of_rank(lmi_onnx_op *o, const char *form, int32_t rank) {
-    char text[32];
-    snprintf(text, sizeof text, "%s%dd", form, (int)rank);
-    return name(o, rank >= 1 && rank <= 3 ? text : "");
 }
 
 /* The whole numbers of an argument or, before they were one, of an attribute. False: they are not known, or
@@ -91,11 +89,6 @@ static inline lam_status numbers(lmi_onnx_op *o, int32_t i, const char *attribut
     for (int32_t k = 0; k < *n; k++)
         to[k] = each == 8 ? (int64_t)lmi_le64((const char *)raw + 8 * k)
                           : (int64_t)(int32_t)lmi_le32((const char *)raw + 4 * k);
-    return LAM_OK;
-}
-
-static inline lam_status plain(lmi_onnx_op *o) {
-    for (int32_t i = 0; i < o->n->n_in; i++) LAM_TRY(tensor(o, i, i));
     return LAM_OK;
 }
 

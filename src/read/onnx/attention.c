@@ -68,11 +68,6 @@ static lam_status one(lmi_onnx_op *o, int32_t i, int64_t *to) {
     return LAM_OK;
 }
 
-static double real(const lmi_onnx_op *o, const char *attribute) {
-    const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, attribute);
-    return a ? (double)a->f : 0;
-}
-
 /* -- what is common to all --------------------------------------------------------------------------------
  */
 
@@ -165,7 +160,7 @@ lam_status lmi_onnx_attention(lmi_onnx_op *o) {
     a.before = lmi_onnx_int(o->n, "left_window_size", -1);
     a.after = lmi_onnx_int(o->n, "right_window_size", -1);
     a.causal = lmi_onnx_int(o->n, "is_causal", 0) != 0;
-    a.capped = real(o, "softcap") > 0;
+    a.capped = real(o, "softcap", 0) > 0;
     a.by_values = in(o, LENGTHS) != NULL;
     if (!past && !a.by_values && !a.capped && a.before < 0 && a.after < 0) {
         LAM_TRY(of_heads(o, 0, "q_num_heads"));
@@ -225,7 +220,7 @@ lam_status lmi_onnx_group_query(lmi_onnx_op *o) {
     a.before = window > 0 ? window - 1 : -1; /* a query's own key is one of them */
     if (lmi_onnx_int(o->n, "do_rotary", 0) && a.known)
         a.turned = is_known(cos) && cos->ndim == 2 ? times(2, cos->sizes[1]) : a.q.at[3];
-    a.capped = real(o, "softcap") > 0;
+    a.capped = real(o, "softcap", 0) > 0;
     a.sink = in(o, HEAD_SINK) || lmi_onnx_int(o->n, "smooth_softmax", 0) > 0;
     a.mask = EXTRA;
     a.norm = Q_NORM;

@@ -197,7 +197,7 @@ static lam_status is_scale(source *g, const lmi_onnx_value *v, bool *is) {
     *is = false;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const size_t wide = strlen(ends[i]);
-        if (n <= wide || strcmp(v->name + n - wide, ends[i]) != 0) continue;
+        if (!lmi_ends_in(v->name, ends[i])) continue;
         char *other = lmi_alloc(&g->a, n + sizeof "_quantized", 1);
         if (!other) return lmi_nomem(g->e);
         snprintf(other, n + sizeof "_quantized", "%.*s_quantized", (int)(n - wide), v->name);

@@ -204,8 +204,8 @@ lam_status lmi_pt2_places(lmi_pt2 *p);
 
 lam_status lmi_pt2_build(lmi_pt2 *p, lam_model **out);
 
-/* The position of an argument of this name in the operator's schema; -1: not known. */
-lam_status lmi_pt2_position(lmi_pt2 *p, const char *op, const char *argument, int32_t *out);
+/* The position of an argument of this name in the schema of the operator of p->now; -1: not known. */
+lam_status lmi_pt2_position(lmi_pt2 *p, const char *argument, int32_t *out);
 /* Adds the values of arguments that the file leaves out to those of p->now, as far as a rule reads them. */
 lam_status lmi_pt2_defaults(lmi_pt2 *p);
 /* Pushes the operators that `op`, the operator with this index in the model, calls. */

@@ -18,9 +18,10 @@ static const struct schema {
 
 enum { N_SCHEMAS = sizeof schemas / sizeof *schemas };
 
-/* The arguments of an operator; *out NULL: it is not listed. Programs have thousands of nodes and some thirty
- * operators, so each is searched once. */
-static lam_status arguments_of(lmi_pt2 *p, const char *op, const char **out) {
+/* The arguments of the node's operator; *out NULL: it is not listed. Programs have thousands of nodes and
+ * some thirty operators, so each is searched once. */
+static lam_status arguments_of(lmi_pt2 *p, const char **out) {
+    const char *op = p->now.op;
     const uint64_t hash = lmi_hash_text(op);
     int64_t i = lmi_map_get_u64(&p->schemas, hash);
     *out = NULL;
@@ -43,11 +44,11 @@ static const char *next_argument(const char *at, size_t *n, const char **value, 
     return at;
 }
 
-lam_status lmi_pt2_position(lmi_pt2 *p, const char *op, const char *argument, int32_t *out) {
+lam_status lmi_pt2_position(lmi_pt2 *p, const char *argument, int32_t *out) {
     const char *at, *value;
     size_t n, value_n;
     *out = -1;
-    LAM_TRY(arguments_of(p, op, &at));
+    LAM_TRY(arguments_of(p, &at));
     for (int32_t i = 0; at && *at; i++, at = value + value_n) {
         at = next_argument(at, &n, &value, &value_n);
         if (strlen(argument) != n || memcmp(at, argument, n) != 0) continue;
@@ -88,7 +89,7 @@ static lam_status add_default(lmi_pt2 *p, int32_t position, const char *value, s
 lam_status lmi_pt2_defaults(lmi_pt2 *p) {
     const char *at, *value;
     size_t n, value_n;
-    LAM_TRY(arguments_of(p, p->now.op, &at));
+    LAM_TRY(arguments_of(p, &at));
     for (int32_t i = 0; at && *at; i++, at = value + value_n) {
         at = next_argument(at, &n, &value, &value_n);
         if (value_n && !is_told(p, i)) LAM_TRY(add_default(p, i, value, value_n));

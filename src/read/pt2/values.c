@@ -260,7 +260,7 @@ static lam_status position_of(lmi_pt2 *p, uint32_t input, int32_t index, int32_t
     const char *name = lmi_json_as_text(&p->j, lmi_json_get(&p->j, input, "name"));
     int64_t kind = 1;
     *out = -1;
-    if (p->now.op && name) LAM_TRY(lmi_pt2_position(p, p->now.op, name, out));
+    if (p->now.op && name) LAM_TRY(lmi_pt2_position(p, name, out));
     lmi_json_as_int(&p->j, lmi_json_get(&p->j, input, "kind"), &kind);
     if (*out < 0) *out = kind == 2 ? AFTER_ALL + index : index;
     return LAM_OK;

@@ -20,6 +20,12 @@ typedef struct rebuilding {
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
+/* One of which nothing is known yet. */
+static lmi_stored_tensor unknown_tensor(void) {
+    static const int64_t none[1] = {0};
+    return (lmi_stored_tensor){.dtype = -1, .ndim = -1, .bytes = -1, .sizes = none};
+}
+
 static lam_status bad(const rebuilding *r, const char *what, const char *name) {
     return lmi_fail(r->e, LAM_SYNTAX, r->in->of->name, "it is damaged: a tensor %s%s%.100s%s", what,
                     name ? " '" : "", name ? name : "", name ? "'" : "");
@@ -129,6 +135,12 @@ static lam_status place_view(const rebuilding *r, const storage *s, const int64_
     return x->unread ? LAM_OK : lmi_tensors_view(r->t, x, at, strides, offset, r->e);
 }
 
+static lam_status take_shape(const rebuilding *r, const int64_t *sizes, int32_t n) {
+    r->out->ndim = n;
+    r->out->sizes = lmi_copy(&r->t->arena, sizes, (uint64_t)n, sizeof *sizes);
+    return r->out->sizes ? LAM_OK : lmi_nomem(r->e);
+}
+
 /* (storage, offset, size, stride, ...), with a type of its own for a storage of bytes. */
 static lam_status take_view(const rebuilding *r, int32_t arguments, int32_t dtype) {
     int64_t sizes[LMI_MOST_AXES], strides[LMI_MOST_AXES], offset = -1, numel;
@@ -150,9 +162,7 @@ static lam_status take_view(const rebuilding *r, int32_t arguments, int32_t dtyp
     if (needed > has) return bad(r, "reaches behind the end of its storage", s.name);
     LAM_TRY(check_storage(r, &s, (int64_t)(has / 8)));
     r->out->dtype = dtype;
-    r->out->ndim = n;
-    r->out->sizes = lmi_copy(&r->t->arena, sizes, (uint64_t)n, sizeof *sizes);
-    if (!r->out->sizes) return lmi_nomem(r->e);
+    LAM_TRY(take_shape(r, sizes, n));
     r->out->bytes = bits ? (int64_t)(((lmi_int128)numel * bits + 7) / 8) : -1;
     const uint64_t parts[] = {lmi_hash_text(s.name), (uint64_t)offset, (uint64_t)dtype,
                               lmi_hash(sizes, (size_t)n * sizeof *sizes),
@@ -168,11 +178,9 @@ static lam_status take_meta(const rebuilding *r, int32_t arguments) {
     if (!lmi_torch_sizes(r->p, lmi_pickled_item(r->p, arguments, 1), sizes, &n))
         return bad(r, "on the meta device has no shape", NULL);
     r->out->dtype = dtype_of(r->p, lmi_pickled_item(r->p, arguments, 0));
-    r->out->ndim = n;
     r->out->bytes = 0;
     r->out->unread = "it is on the meta device and has no values";
-    r->out->sizes = lmi_copy(&r->t->arena, sizes, (uint64_t)n, sizeof *sizes);
-    return r->out->sizes ? LAM_OK : lmi_nomem(r->e);
+    return take_shape(r, sizes, n);
 }
 
 /* -- tensors that hold others ---------------------------------------------------------------------------- */
@@ -220,9 +228,7 @@ static lam_status take_wrapper(const rebuilding *r, int32_t arguments, int32_t s
     if (!lmi_product(sizes, n, &numel))
         return bad(r, "has a shape that can't be; it is of the class", made ? made->name : "?");
     LAM_TRY(take_state(r, state, in));
-    x->ndim = n;
-    x->sizes = lmi_copy(&r->t->arena, sizes, (uint64_t)n, sizeof *sizes);
-    if (!x->sizes) return lmi_nomem(r->e);
+    LAM_TRY(take_shape(r, sizes, n));
     const bool known = in->left >= 0 && in->bytes >= 0 && in->identity;
     x->bytes = known ? in->bytes : -1;
     if (known) *r->identity = in->identity;
@@ -253,9 +259,7 @@ static lam_status take_sparse(const rebuilding *r, int32_t arguments,
     if (at == 4) return LAM_OK;
     if (!lmi_product(sizes, n, &numel)) return bad(r, "that is sparse has a shape that can't be", NULL);
     for (int32_t i = 0; i < at; i++) LAM_TRY(take_value(r, lmi_pickled_item(r->p, data, i), in, &is_tensor));
-    x->ndim = n;
-    x->sizes = lmi_copy(&r->t->arena, sizes, (uint64_t)n, sizeof *sizes);
-    if (!x->sizes) return lmi_nomem(r->e);
+    LAM_TRY(take_shape(r, sizes, n));
     x->dtype = in->dtype;
     x->bytes = in->left >= 0 && in->identity ? in->bytes : -1;
     if (x->bytes >= 0) *r->identity = in->identity;
@@ -316,9 +320,9 @@ static lam_status find(const rebuilding *r, int32_t value, inside *in,
 /* Adds the tensor that a value is, if it is one, to those inside of another. */
 static lam_status take_value(const rebuilding *r, int32_t value, inside *in,
                              bool *is_tensor) { /* NOLINT(misc-no-recursion) */
-    static const int64_t none[1] = {0};
-    lmi_stored_tensor x = {.dtype = -1, .ndim = -1, .bytes = -1, .sizes = none, .unread = r->out->unread};
+    lmi_stored_tensor x = unknown_tensor();
     uint64_t identity = 0;
+    x.unread = r->out->unread;
     const rebuilding inner = {r->t, r->p, r->in, &x, &identity, r->e};
     inside more = {.left = in->left - 1, .dtype = -1};
     int64_t numel;
@@ -342,10 +346,9 @@ static lam_status take_value(const rebuilding *r, int32_t value, inside *in,
 
 lam_status lmi_torch_tensor(lmi_tensors *t, const lmi_pickle *p, const lmi_storages *in, int32_t value,
                             lmi_stored_tensor *out, uint64_t *identity, bool *is_tensor, lam_error *e) {
-    static const int64_t none[1] = {0};
     const rebuilding r = {t, p, in, out, identity, e};
     inside more = {.left = MOST_INSIDE, .dtype = -1};
-    *out = (lmi_stored_tensor){.dtype = -1, .ndim = -1, .bytes = -1, .sizes = none};
+    *out = unknown_tensor();
     *is_tensor = false;
     *identity = 0;
     return find(&r, value, &more, is_tensor);

@@ -52,19 +52,13 @@ static void mark_runs(lmi_outline_place *at, const uint64_t *key, int32_t parent
     }
 }
 
-/* A key with a number, or a text, added: keys tell nothing but whether two are equal. */
-static uint64_t add_number(uint64_t key, uint64_t v) { return lmi_hash_u64(key ^ v); }
-static uint64_t add_text(uint64_t key, const char *s) {
-    return add_number(key, *s ? lmi_hash_text(s) : 0); /* that of no bytes is 0 */
-}
-
 static void find_runs(lmi_outline_place *at, uint64_t *key, int32_t n) {
     for (int32_t i = n - 1; i >= 0; i--) {
         const lmi_outline_place *p = &at[i];
         const uint64_t looks = p->state | p->family << 8 | p->health[0] << 16 | p->health[1] << 20;
-        key[i] = add_text(add_text(add_text(add_number(key[i], looks), p->type), p->in), p->out);
+        key[i] = lmi_mix_text(lmi_mix_text(lmi_mix_text(lmi_mix(key[i], looks), p->type), p->in), p->out);
         for (int32_t k = i + 1; k < p->end; k = at[k].end)
-            key[i] = add_number(add_text(key[i], at[k].name), key[k]);
+            key[i] = lmi_mix(lmi_mix_text(key[i], at[k].name), key[k]);
     }
     for (int32_t i = 0; i < n; i++)
         if (at[i].n_children > 1) mark_runs(at, key, i);
@@ -73,7 +67,7 @@ static void find_runs(lmi_outline_place *at, uint64_t *key, int32_t n) {
 /* -- of costs -------------------------------------------------------------------------------------------- */
 
 static uint64_t add_count(uint64_t key, lam_count n) {
-    return add_number(add_number(key, (uint64_t)n.n), (uint64_t)n.over << 32 | (uint32_t)n.state);
+    return lmi_mix(lmi_mix(key, (uint64_t)n.n), (uint64_t)n.over << 32 | (uint32_t)n.state);
 }
 
 /* The metrics of a row before, and their hash: rows without a call share theirs. */
@@ -88,25 +82,25 @@ static uint64_t add_row(uint64_t key, const lam_cost_row *r, bool back, known_me
 #include "report/numbers/row.def"
     if (r->metric != known->of)
         *known = (known_metrics){r->metric, lmi_hash(r->metric, LAM_N_METRICS * sizeof *r->metric)};
-    key = add_number(key, known->hash);
+    key = lmi_mix(key, known->hash);
     if (!back) return key; /* they are zero */
-    key = add_number(key, lmi_hash(r->phases->backward, sizeof r->phases->backward));
-    return add_number(key, lmi_hash(r->phases->recompute, sizeof r->phases->recompute));
+    key = lmi_mix(key, lmi_hash(r->phases->backward, sizeof r->phases->backward));
+    return lmi_mix(key, lmi_hash(r->phases->recompute, sizeof r->phases->recompute));
 }
 
 static uint64_t add_field(uint64_t key, const lam_cost_row *r) {
     const uint64_t state = r->rf_state | r->rf_at_most << 8 | r->rf_whole << 9;
-    return add_number(add_number(key, lmi_hash(&r->rf, sizeof r->rf)), state);
+    return lmi_mix(lmi_mix(key, lmi_hash(&r->rf, sizeof r->rf)), state);
 }
 
 /* Shared modules and parameters: a place that is tied to another is not equal to one that is not. */
 static uint64_t add_ties(uint64_t key, const lam_model *m, int32_t place) {
     const int32_t module = m->places[place].module;
     const lam_module *mod = &m->modules[module];
-    if (mod->n_places > 1 && mod->places[0] != place) return add_number(key, (uint64_t)module);
+    if (mod->n_places > 1 && mod->places[0] != place) return lmi_mix(key, (uint64_t)module);
     for (int32_t i = 0; i < mod->n_owned; i++) {
         const int32_t tensor = mod->owned[i].tensor, owner = m->tensors[tensor].owner;
-        if (owner >= 0 && owner != module) key = add_number(key, (uint64_t)tensor);
+        if (owner >= 0 && owner != module) key = lmi_mix(key, (uint64_t)tensor);
     }
     return key;
 }
@@ -116,9 +110,9 @@ static uint64_t add_use(uint64_t key, const lam_memory *y, int32_t place) {
     const int64_t *held = y ? lam_memory_held_below(y, place) : NULL;
     for (int p = 0; row && p < LAM_N_PHASES; p++) {
         const int64_t use[] = {row->total[p].allocated, row->total[p].retained, row->total[p].peak};
-        key = add_number(key, lmi_hash(use, sizeof use));
+        key = lmi_mix(key, lmi_hash(use, sizeof use));
     }
-    return held ? add_number(key, lmi_hash(held, LAM_N_HELD * sizeof *held)) : key;
+    return held ? lmi_mix(key, lmi_hash(held, LAM_N_HELD * sizeof *held)) : key;
 }
 
 lam_status lmi_find_runs(lmi_filling *w) {
@@ -135,8 +129,8 @@ lam_status lmi_find_runs(lmi_filling *w) {
     }
     for (int32_t i = 0; i < w->n && w->m->n_places > 0; i++) {
         const char *path = w->m->modules[w->m->places[w->place[i]].module].type_path;
-        key[i] = add_ties(add_text(key[i], path ? path : ""), w->m, w->place[i]);
-        key[i] = add_number(key[i], (uint64_t)w->own[LMI_OWN_CALLS][i]);
+        key[i] = add_ties(lmi_mix_text(key[i], path ? path : ""), w->m, w->place[i]);
+        key[i] = lmi_mix(key[i], (uint64_t)w->own[LMI_OWN_CALLS][i]);
         if (j && j->o->memory)
             key[i] = add_use(add_use(key[i], j->memory, w->place[i]), j->device_memory, w->place[i]);
     }
@@ -154,17 +148,17 @@ static bool is_measured(int k) {
 static uint64_t add_counts(uint64_t key, const lmi_outline *o, int32_t i) {
     for (int k = 0; k < LMI_N_OWN && i >= 0; k++) {
         if (is_measured(k) || !o->own[k]) continue;
-        key = add_number(key, (uint64_t)o->own[k][i]);
-        if (o->state[k]) key = add_number(key, o->state[k][i]);
+        key = lmi_mix(key, (uint64_t)o->own[k][i]);
+        if (o->state[k]) key = lmi_mix(key, o->state[k][i]);
     }
-    return add_number(key, i >= 0);
+    return lmi_mix(key, i >= 0);
 }
 
 lam_status lmi_find_runs_of_both(lmi_outline *o, lam_error *e) {
     uint64_t *key = lmi_alloc(&o->arena, (uint64_t)o->n, sizeof *key);
     if (!key) return lmi_nomem(e);
     for (int32_t i = 0; i < o->n; i++) {
-        key[i] = add_number(o->change[i] | o->differs[i] << 8, lmi_outline_moved(o, i));
+        key[i] = lmi_mix(o->change[i] | o->differs[i] << 8, lmi_outline_moved(o, i));
         key[i] = add_counts(add_counts(key[i], o->was, o->was_at[i]), o, o->now_at[i] < 0 ? -1 : i);
     }
     find_runs(o->at, key, o->n);

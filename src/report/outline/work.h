@@ -54,8 +54,8 @@ static inline bool lmi_is_shown_alone(int k) { return k == LMI_OWN_TOTAL_TIME ||
 static inline int32_t lmi_place_for(const int32_t *of_place, int32_t place) {
     return of_place[place] >= 0 ? of_place[place] : -2 - of_place[place];
 }
-/* A hash with a number, or a text, added. */
-static inline uint64_t lmi_mix(uint64_t hash, uint64_t v) { return lmi_hash_two(hash, v); }
+/* A hash with a number, or a text, added; it shows nothing but whether two are equal. */
+static inline uint64_t lmi_mix(uint64_t hash, uint64_t v) { return lmi_hash_u64(hash ^ v); }
 static inline uint64_t lmi_mix_text(uint64_t hash, const char *s) {
     return lmi_mix(hash, *s ? lmi_hash_text(s) : 0); /* that of no bytes is 0 */
 }
