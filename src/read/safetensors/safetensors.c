@@ -239,7 +239,7 @@ lam_status lmi_safetensors_read(lmi_tensors *t, const lmi_bytes *of, lam_error *
     if (lmi_le64(length) > MOST_HEADER) return lmi_bytes_bad(of, 0, e, "a header of more than 100 MB");
     LAM_TRY(lmi_bytes_part(of, LENGTH, lmi_le64(length), NULL, &header, e));
     r.data = LENGTH + header.size;
-    char *text = lmi_alloc(&t->arena, header.size + 1, 1); /* names stay in it */
+    char *text = lmi_alloc_unset(&t->arena, header.size + 1, 1); /* names stay in it */
     if (!text) return lmi_nomem(e);
     LAM_TRY(lmi_bytes_read(&header, 0, text, (size_t)header.size, e));
     lmi_vec_init(&r.extents, sizeof(extent));
