@@ -22,6 +22,7 @@ class Case(NamedTuple):
 
 MODELS = """
 import torch
+import sys
 from torch import nn
 
 def small(): return nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU())
@@ -30,7 +31,7 @@ def broken(): raise RuntimeError("no weights file")
 def ends(): raise SystemExit(7)
 def needs(width): return nn.Linear(width, width)
 def text(): return "not a model"
-def deep(n=600):
+def deep(n=sys.getrecursionlimit() * 6 // 10):
     net = nn.Linear(4, 4)
     for _ in range(n): net = nn.Sequential(net)
     return net
@@ -185,7 +186,7 @@ TARGETS = [
     Case("wrongs.py:small -k size -i 1x3x8x8", 2, "'size'", "", "name=value"),
     Case("wrongs.py:deep -k n=x -i 1x4", 3, "TypeError", "line"),
     Case("wrongs.py:broken", 3, "RuntimeError: no weights file", "line"),
-    Case("wrongs.py:ends", 3, r"called sys.exit\(7\)", "line 8 of wrongs.py"),
+    Case("wrongs.py:ends", 3, r"called sys.exit\(7\)", "line 9 of wrongs.py"),
     Case("syntax.py:net", 3, "SyntaxError", "syntax.py"),
     Case("imports.py:net", 3, "no_such_package_here", "imports.py"),
     Case("raises.py:net", 3, "ValueError: while it was imported", "line 3"),
