@@ -275,7 +275,8 @@ typedef struct lam_compared {
 } lam_compared;
 typedef struct lam_comparison lam_comparison;
 /* Compares LAM_MACS or LAM_FLOPS of the forward or the backward. n 0: the conventions that count operators;
- * "all" among the names: every convention that counts that phase. */
+ * if none of them can count the model, as by "all". "all" among the names: every convention that counts that
+ * phase and can count the model. */
 typedef struct lam_compare_options { const char *const *conventions; int32_t n; lam_metric metric;
                                      lam_phase phase; } lam_compare_options;
 /* Compares conventions with the reference (`exact`, the first row). Those that count calls use their released

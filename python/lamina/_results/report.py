@@ -267,9 +267,9 @@ class Report:
 
     def compare(self, *conventions: str, flops: bool = False, backward: bool = False) -> Comparison:
         """Returns the same capture under several conventions side by side, with the causes of each
-        difference. Default: ``exact``, ``torch`` and ``fvcore``; ``"all"`` is every tool. It needs a capture
-        that watched operators (``ops=True``). ``flops`` explains FLOPs instead of MACs, ``backward`` compares
-        the backward pass instead of the forward.
+        difference. Default: ``exact``, ``torch`` and ``fvcore``, and of an ONNX file all that can count it;
+        ``"all"`` is every tool. It needs a capture that watched operators (``ops=True``). ``flops`` explains
+        FLOPs instead of MACs, ``backward`` compares the backward pass instead of the forward.
 
         Raises:
             ValueError: there is no such convention, or no operators were watched.

@@ -345,16 +345,38 @@ static bool names_all(const lam_compare_options *o) {
     return false;
 }
 
-/* True if a convention is compared without being named. `all`: every convention that counts the phase and
- * the model; else those that count the metric by operators. */
+/* True if a convention is compared without being named, where it can count the model. `all`: every convention
+ * that counts the phase; else those that count the metric by operators. */
 static bool wanted(const job *j, const lmi_convention *cv, bool all) {
-    if (all && !lmi_convention_counts(cv, j->m)) return false;
     return lmi_compare_tells(cv, all ? LAM_MACS : j->metric, j->phase) && (all || cv->which == LMI_OPS);
 }
 
+/* True if a tool that is compared by default can count the model. */
+static bool any_counts(const job *j) {
+    const lmi_convention *cv;
+    for (int32_t i = 0; (cv = lmi_convention_at(i)) != NULL; i++)
+        if (cv != reference() && wanted(j, cv, false) && lmi_convention_counts(cv, j->m)) return true;
+    return false;
+}
+
+/* Keeps the names of the tools that can't count the model: "torch, fvcore". */
+static lam_status keep_left_out(job *j, lam_error *e) {
+    const lmi_convention *cv;
+    lmi_buf b;
+    lmi_buf_init(&b);
+    for (int32_t i = 0; (cv = lmi_convention_at(i)) != NULL; i++)
+        if (!lmi_convention_counts(cv, j->m)) lmi_putf(&b, "%s%s", b.n ? ", " : "", cv->name);
+    const bool any = b.n > 0 || b.bad;
+    const char *kept = lmi_buf_keep(&b, &j->c->arena);
+    j->c->left_out = any ? kept : NULL;
+    return kept ? LAM_OK : lmi_nomem(e);
+}
+
 static lam_status compare_all(job *j, const lam_compare_options *o, lam_error *e) {
-    bool all = names_all(o), named = o->n > 0 && !all;
+    const bool named = o->n > 0 && !names_all(o), all = !named && (o->n > 0 || !any_counts(j));
     j->c->named = named;
+    j->c->all = all;
+    if (!named) LAM_TRY(keep_left_out(j, e));
     LAM_TRY(find_tops(j, e));
     LAM_TRY(number(j, reference(), &j->ref, e));
     LAM_TRY(fill_row(j, &j->ref, &j->c->rows[j->c->n], e));
@@ -362,7 +384,7 @@ static lam_status compare_all(job *j, const lam_compare_options *o, lam_error *e
     for (int32_t i = 0; i < (named ? o->n : lam_n_conventions()); i++) {
         const lmi_convention *cv = named ? lmi_convention_named(o->conventions[i], e) : lmi_convention_at(i);
         if (!cv) return LAM_USAGE;
-        if (named || wanted(j, cv, all)) LAM_TRY(compare_one(j, cv, e));
+        if (named || (wanted(j, cv, all) && lmi_convention_counts(cv, j->m))) LAM_TRY(compare_one(j, cv, e));
     }
     return LAM_OK;
 }

@@ -20,6 +20,8 @@ struct lam_comparison {
     lam_metric metric;
     lam_phase phase;
     bool named; /* the caller named its conventions */
+    bool all;   /* every convention that can count the model is there */
+    const char *left_out; /* those that can't: "torch, fvcore"; NULL: none, or the caller named some */
     lmi_token_comparison tokens;
 };
 

@@ -254,20 +254,29 @@ static void put_token_formulas(writer *w) {
     lmi_buf_used(&b, &w->out);
 }
 
-/* Says where the other causes are, unless the caller named the tools. */
-static void put_rest(writer *w) {
-    char line[160];
-    bool all = w->c->n > 1 && (w->c->n >= lam_n_conventions() || w->c->tokens.there);
-    if (w->c->tokens.there) put_token_formulas(w);
-    if (w->c->named) return;
-    snprintf(line, sizeof line, "%s-c NAME shows every difference of one tool; in Python conventions=\"%s\"",
-             all ? "" : "-c all shows every tool, ", all ? "NAME" : "all");
+static void put_line(writer *w, const char *line) {
     lmi_flow f;
     lmi_flow_start(&f, &w->out, w->width, 0);
     f.whole = true;
     lmi_putc(&w->out, '\n');
     lmi_flow_words(&f, NULL, line);
     lmi_flow_end(&f);
+}
+
+/* Says which tools are left out, and where the other causes are, unless the caller named the tools. */
+static void put_rest(writer *w) {
+    char line[256];
+    const bool all = w->c->all || w->c->tokens.there;
+    if (w->c->tokens.there) put_token_formulas(w);
+    if (w->c->named) return;
+    if (w->c->left_out) {
+        snprintf(line, sizeof line, "left out: %s count operators of torch, and an ONNX file has others",
+                 w->c->left_out);
+        put_line(w, line);
+    }
+    snprintf(line, sizeof line, "%s-c NAME shows every difference of one tool; in Python conventions=\"%s\"",
+             all ? "" : "-c all shows every tool, ", all ? "NAME" : "all");
+    put_line(w, line);
 }
 
 static void fill(const writer *w, lmi_sheet *t) {
