@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { HEAD = 1 << 16 };
+enum { HEAD = 1 << 16, HEAD_OF_ZIP = 64 /* its directory is read, not what it begins with */ };
 
 static const char no_graph[] =
     "the file has weights and no graph: what a call of a layer computes, and its shapes, are not known";
@@ -70,9 +70,12 @@ static lam_status sniff(const lmi_bytes *of, char *head, size_t n, lmi_format *o
 }
 
 lam_status lmi_format_of(const lmi_bytes *of, lmi_format *out, lam_error *e) {
-    const size_t n = of->size < HEAD ? (size_t)of->size : HEAD;
-    char *head = malloc(n + 1);
+    size_t n = of->size < HEAD ? (size_t)of->size : HEAD;
+    char first[4] = "";
     *out = LMI_NO_FORMAT;
+    LAM_TRY(lmi_bytes_read(of, 0, first, n < sizeof first ? n : sizeof first, e));
+    if (n > HEAD_OF_ZIP && memcmp(first, "PK\3\4", sizeof first) == 0) n = HEAD_OF_ZIP;
+    char *head = malloc(n + 1);
     if (!head) return lmi_nomem(e);
     lam_status s = sniff(of, head, n, out, e);
     free(head);

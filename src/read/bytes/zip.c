@@ -139,9 +139,9 @@ static lam_status read_entry(lmi_zip *z, const unsigned char **d, uint64_t left,
         return lmi_bytes_bad(&z->of, at, e, "an entry without its sizes");
     bool fits = entry->deflated ? entry->size / MOST_RATIO <= entry->packed : entry->size == entry->packed;
     if (!fits) return lmi_bytes_bad(&z->of, at, e, "an entry with sizes that can't be");
-    if (lmi_map_get(&z->by_name, entry->name) >= 0)
+    if (lmi_zip_find(z, entry->name))
         return lmi_fail_at(e, LAM_SYNTAX, (int64_t)at, z->of.name, "it has two entries '%s'", entry->name);
-    LAM_TRY(lmi_map_put(&z->by_name, entry->name, z->n, e));
+    LAM_TRY(lmi_map_add(&z->by_name, lmi_hash_text(entry->name), z->n, e));
     z->n++;
     *d += DIRECTORY + name + extra + comment;
     return LAM_OK;
@@ -185,8 +185,8 @@ static lam_status read_directory(lmi_zip *z, unsigned char *tail, lam_error *e) 
     size_t n = 0;
     LAM_TRY(lmi_bytes_part(&z->of, w.at, w.size, NULL, &part, e));
     LAM_TRY(lmi_bytes_all(&part, UINT32_MAX, &d, &n, e));
-    z->entry = lmi_alloc(&z->arena, w.entries, sizeof *z->entry);
-    lam_status status = z->entry ? LAM_OK : lmi_nomem(e);
+    z->entry = lmi_alloc_unset(&z->arena, w.entries, sizeof *z->entry);
+    lam_status status = z->entry ? lmi_map_reserve(&z->by_name, w.entries, e) : lmi_nomem(e);
     const unsigned char *at = (const unsigned char *)d, *end = at + n;
     for (uint64_t i = 0; status == LAM_OK && i < w.entries; i++)
         status = read_entry(z, &at, (uint64_t)(end - at), w.at + n - (uint64_t)(end - at), e);
@@ -214,7 +214,7 @@ void lmi_zip_free(lmi_zip *z) {
 }
 
 const lmi_zip_entry *lmi_zip_find(const lmi_zip *z, const char *name) {
-    int64_t i = lmi_map_get(&z->by_name, name);
+    const int64_t i = lmi_map_find(&z->by_name, lmi_hash_text(name), name, &z->entry->name, sizeof *z->entry);
     return i < 0 ? NULL : &z->entry[i];
 }
 

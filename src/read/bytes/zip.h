@@ -18,7 +18,7 @@ typedef struct lmi_zip {
     lmi_arena arena; /* has the names */
     lmi_zip_entry *entry;
     int32_t n;
-    lmi_map by_name;
+    lmi_map by_name; /* by the hashes of their names */
 } lmi_zip;
 
 /* Reads the directory. LAM_SYNTAX: it is damaged, names an entry twice, or has entries that overlap;
