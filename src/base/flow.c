@@ -150,10 +150,12 @@ static const char *ending(const char *s, size_t columns) {
 }
 
 void lmi_put_middle(lmi_buf *b, const char *s, size_t columns, size_t end, const char *dots) {
-    size_t gap = lmi_width(dots);
-    if (lmi_width(s) <= columns)
+    if (lmi_width(s) <= columns) {
         lmi_put(b, s);
-    else if (columns <= gap)
+        return;
+    }
+    const size_t gap = lmi_width(dots);
+    if (columns <= gap)
         lmi_putn(b, s, lmi_fit(s, columns));
     else {
         lmi_putn(b, s, lmi_fit(s, columns - gap - end));

@@ -20,7 +20,7 @@ static uwide magnitude(lam_count c, const char **sign) {
 }
 
 /* All digits of v, with `separator` between groups of three (0: none). */
-static const char *digits(uwide v, char separator, char to[64]) {
+static char *digits(uwide v, char separator, char to[64]) {
     char *p = to + 63;
     *p = '\0';
     int n = 0;
@@ -113,12 +113,22 @@ static int scaled(char *buf, size_t size, lam_count c, lmi_number_unit in, const
     const scale *s = &scales[in];
     const char *sign, *name;
     char text[64];
+    size_t n = 0;
     digits_of d = three_digits(s, magnitude(c, &sign));
-    const char *all = digits(d.n, 0, text);
-    int whole = (int)strlen(all) - d.decimals; /* there is at least one: the first of three is not 0 */
+    char *all = digits(d.n, 0, text);
+    if (d.decimals) { /* there is a digit before the point: the first of three is not 0 */
+        const size_t whole = strlen(all) - (size_t)d.decimals;
+        memmove(all - 1, all, whole);
+        (--all)[whole] = '.';
+    }
     name = *s->unit[d.unit] == 'u' ? how->micro : s->unit[d.unit];
-    return snprintf(buf, size, "%s%s%.*s%s%s%s%s", bound(c), sign, whole, all, d.decimals ? "." : "",
-                    all + whole, *name ? how->space : "", name);
+    if (size) buf[0] = '\0';
+    append(buf, size, &n, bound(c));
+    append(buf, size, &n, sign);
+    append(buf, size, &n, all);
+    append(buf, size, &n, *name ? how->space : "");
+    append(buf, size, &n, name);
+    return (int)n;
 }
 
 int lam_text_count(char *buf, size_t size, lam_count c, bool exact) {

@@ -52,11 +52,13 @@ static lam_status put_name(page *p, int32_t row, size_t *used, lmi_buf *b) {
     enum { BRANCH, WHOLE, MARKS, BRIEF, LABEL, N_PARTS };
     const size_t width = p->sheet.widths[0];
     size_t at[N_PARTS] = {0}, wide[N_PARTS];
+    lmi_line line;
+    lmi_rows_line(p->t, row, &line);
     lmi_buf_clear(b);
     for (int k = BRANCH; k < LABEL; k++) {
         if (k == BRANCH) put_branch(p, row, width / 2, b);
         if (k == WHOLE) lmi_rows_label(p->t, row, SIZE_MAX, p->j->o->ascii, b);
-        if (k == MARKS || k == BRIEF) lmi_rows_marks(p->t, row, k == BRIEF, b);
+        if (k == MARKS || k == BRIEF) lmi_rows_marks(p->t, &line, k == BRIEF, b);
         LAM_TRY(lmi_buf_status(b, p->j->e));
         wide[k] = lmi_width(b->s + at[k]);
         lmi_putc(b, '\0');
@@ -66,11 +68,10 @@ static lam_status put_name(page *p, int32_t row, size_t *used, lmi_buf *b) {
     size_t least = wide[WHOLE] < NARROWEST ? wide[WHOLE] : NARROWEST;
     int marks = wide[WHOLE] + wide[MARKS] > room ? BRIEF : MARKS;
     size_t of_marks = wide[marks] + least > room ? 0 : wide[marks];
-    lmi_rows_label(p->t, row, room - of_marks, p->j->o->ascii, b);
+    const int cut = wide[WHOLE] <= room - of_marks ? WHOLE : LABEL;
+    if (cut == LABEL) lmi_rows_label(p->t, row, room - of_marks, p->j->o->ascii, b);
     LAM_TRY(lmi_buf_status(b, p->j->e));
-    const char *label = b->s + at[LABEL], *mark = of_marks ? b->s + at[marks] : "";
-    lmi_line line;
-    lmi_rows_line(p->t, row, &line);
+    const char *label = b->s + at[cut], *mark = of_marks ? b->s + at[marks] : "";
     const bool never = !line.own && line.never_called;
     const char *style = never ? LMI_DIM : lmi_rows_holds(p->t, row) ? LMI_BOLD : NULL;
     lmi_paint(p->j, LMI_DIM, b->s, branch);
@@ -134,7 +135,7 @@ static void fill(page *p) {
         lmi_rows_line(p->t, i, &l);
         put_branch(p, i, p->width / 2, t->cell);
         lmi_rows_label(p->t, i, SIZE_MAX, p->j->o->ascii, t->cell);
-        lmi_rows_marks(p->t, i, false, t->cell);
+        lmi_rows_marks(p->t, &l, false, t->cell);
         lmi_end_cell(t);
         for (int32_t k = 1; k < p->columns.n; k++) {
             p->columns.at[k]->cell(&l, t->cell);

@@ -42,7 +42,7 @@ static lam_status put_row(lmi_job *j, const lmi_rows *t, int32_t row, const lmi_
         lmi_put(&j->out, "| ");
         if (i == 0) {
             lmi_rows_label(t, row, SIZE_MAX, j->o->ascii, scratch);
-            lmi_rows_marks(t, row, false, scratch);
+            lmi_rows_marks(t, &l, false, scratch);
             if (lmi_rows_each(t, row)) lmi_put(scratch, ", each");
             for (int32_t d = 0; d < l.depth && d < 40; d++) lmi_put(&j->out, "&nbsp;&nbsp;");
         } else {

@@ -453,15 +453,13 @@ void lmi_rows_label(const lmi_rows *t, int32_t i, size_t room, bool ascii, lmi_b
     lmi_buf_used(&type, out);
 }
 
-void lmi_rows_marks(const lmi_rows *t, int32_t i, bool brief, lmi_buf *out) {
-    lmi_line l;
-    if (t->at[i].own) return;
-    lmi_rows_line(t, i, &l);
-    if (l.calls > 1) lmi_putf(out, " (%d calls)", (int)l.calls);
-    if (l.never_called) lmi_putf(out, " [%s]", lmi_line_status(&l));
+void lmi_rows_marks(const lmi_rows *t, const lmi_line *l, bool brief, lmi_buf *out) {
+    if (l->own) return;
+    if (l->calls > 1) lmi_putf(out, " (%d calls)", (int)l->calls);
+    if (l->never_called) lmi_putf(out, " [%s]", lmi_line_status(l));
     size_t from = out->n;
     lmi_putc(out, ' ');
-    lmi_put_tie(out, t->j->m, l.place);
+    lmi_put_tie(out, t->j->m, l->place);
     if (out->bad) return;
     bool tied = out->n > from + 1;
     if (tied && !brief) return;

@@ -40,9 +40,9 @@ void lmi_rows_line(const lmi_rows *t, int32_t i, lmi_line *out);
 /* Name, range and class in at most `room` columns. The class is cut first, then left out, then the name is
  * cut; the range stays as long as it can. */
 void lmi_rows_label(const lmi_rows *t, int32_t i, size_t room, bool ascii, lmi_buf *out);
-/* The marks of a row: " (2 calls)", " [never called]", " [called elsewhere]", " tied to 0.weight" or, if
- * `brief`, " [tied]". */
-void lmi_rows_marks(const lmi_rows *t, int32_t i, bool brief, lmi_buf *out);
+/* The marks of a row, by its line: " (2 calls)", " [never called]", " [called elsewhere]", " tied to
+ * 0.weight" or, if `brief`, " [tied]". */
+void lmi_rows_marks(const lmi_rows *t, const lmi_line *l, bool brief, lmi_buf *out);
 /* The columns that this report shows: without metrics that the convention does not count, with or without the
  * receptive field; the share follows its column. */
 void lmi_own_columns(const lmi_job *j, lmi_columns *out);

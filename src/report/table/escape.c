@@ -6,9 +6,8 @@
 #include <stdio.h>
 
 void lmi_put_cut(lmi_buf *b, const char *s, size_t columns, bool ascii) {
-    const char *dots = ascii ? "..." : "\u2026";
-    size_t gap = lmi_width(dots);
-    lmi_put_middle(b, s, columns, columns > gap ? (columns - gap) / 2 : 0, dots);
+    const size_t gap = ascii ? 3 : 1;
+    lmi_put_middle(b, s, columns, columns > gap ? (columns - gap) / 2 : 0, ascii ? "..." : "\u2026");
 }
 
 void lmi_put_escaped(lmi_buf *b, const char *s, const char *of, const char *before) {
