@@ -58,7 +58,9 @@ static inline lmi_json_kind lmi_json_is(const lmi_json *j, uint32_t at) {
 /* The value of the first name of these n bytes in the object at a position; 0 if it has none, or is no
  * object. */
 uint32_t lmi_json_getn(const lmi_json *j, uint32_t at, const char *name, size_t n);
-static inline uint32_t lmi_json_get(const lmi_json *j, uint32_t at, const char *name) {
+/* Inlined where compilers save space too, since the length of a literal is then known (bench/files.py). */
+__attribute__((always_inline)) static inline uint32_t
+lmi_json_get(const lmi_json *j, uint32_t at, const char *name) {
     return lmi_json_getn(j, at, name, strlen(name));
 }
 /* The same by several names with dots between them, of objects in each other: "model.type". A name that has a

@@ -27,10 +27,8 @@ static lam_status push_weight(lmi_pt2 *p, int32_t i) {
     const lmi_pt2_weight *w = lmi_pt2_weight_at(p, i);
     const int32_t first = lmi_pt2_first(p, i);
     const char *dot = strrchr(w->name, '.');
-    int32_t module;
     LAM_TRY(push_tensor(p, first));
-    LAM_TRY(lmi_pt2_module_of(p, w->name, dot ? (size_t)(dot - w->name) : 0, &module));
-    return lam_build_owns(p->b, lmi_pt2_module_at(p, module)->index, dot ? dot + 1 : w->name,
+    return lam_build_owns(p->b, lmi_pt2_module_at(p, w->module)->index, dot ? dot + 1 : w->name,
                           lmi_pt2_weight_at(p, first)->tensor, w->buffer, p->e);
 }
 

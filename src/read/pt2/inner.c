@@ -650,43 +650,50 @@ static lam_status bilinear(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
 
 typedef lam_status opener(lmi_pt2 *p, const lam_op_info *op, int32_t index);
 
+static const struct {
+    const char *names;
+    opener *open;
+} openers[] = {
+    {"aten::conv1d aten::conv2d aten::conv3d aten::conv_transpose1d aten::conv_transpose2d "
+     "aten::conv_transpose3d",
+     convolve},
+    {"aten::pad", pad},
+    {"aten::dropout aten::dropout_", drop},
+    {"aten::nll_loss aten::nll_loss_nd", lose},
+    {"aten::cross_entropy_loss", cross_entropy},
+    {"aten::lstm aten::gru aten::rnn_tanh aten::rnn_relu", lmi_inner_recurrent},
+    {"aten::lstm_cell aten::gru_cell aten::rnn_tanh_cell aten::rnn_relu_cell", lmi_inner_cell},
+    {"aten::einsum", lmi_inner_contract},
+    {"aten::linear", multiply_rows},
+    {"aten::matmul", multiply},
+    {"aten::scaled_dot_product_attention", attend},
+    {"aten::binary_cross_entropy_with_logits", binary_cross_entropy},
+    {"aten::one_hot", one_hot},
+    {"aten::_weight_norm", normalise_weight},
+    {"aten::max_pool2d aten::max_pool3d", pool},
+    {"aten::diff", subtract},
+    {"aten::mT aten::mH aten::adjoint", turn},
+    {"aten::group_norm", normalise_groups},
+    {"aten::instance_norm", normalise_instances},
+    {"aten::bilinear", bilinear},
+    {"aten::upsample_nearest1d aten::upsample_nearest2d aten::upsample_nearest3d "
+     "aten::_upsample_nearest_exact1d aten::_upsample_nearest_exact2d aten::_upsample_nearest_exact3d "
+     "aten::upsample_linear1d aten::upsample_bilinear2d aten::upsample_trilinear3d "
+     "aten::upsample_bicubic2d aten::_upsample_bilinear2d_aa aten::_upsample_bicubic2d_aa",
+     resize}};
+
+enum { N_OPENERS = sizeof openers / sizeof *openers, N_INNER = N_OPENERS + sizeof calls / sizeof *calls };
+
+/* Only composite operators call others, and overloads of upsample_ that take factors. */
+static bool is_opened(int64_t i, const char *op) {
+    if (!(i < N_OPENERS ? lmi_listed(openers[i].names, op) : strcmp(calls[i - N_OPENERS].outer, op) == 0))
+        return false;
+    return lam_word_op_wraps(lam_word_op(op)) || strstr(op, "upsample_");
+}
+
 lam_status lmi_pt2_inner(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
-    static const struct {
-        const char *names;
-        opener *open;
-    } all[] = {
-        {"aten::conv1d aten::conv2d aten::conv3d aten::conv_transpose1d aten::conv_transpose2d "
-         "aten::conv_transpose3d",
-         convolve},
-        {"aten::pad", pad},
-        {"aten::dropout aten::dropout_", drop},
-        {"aten::nll_loss aten::nll_loss_nd", lose},
-        {"aten::cross_entropy_loss", cross_entropy},
-        {"aten::lstm aten::gru aten::rnn_tanh aten::rnn_relu", lmi_inner_recurrent},
-        {"aten::lstm_cell aten::gru_cell aten::rnn_tanh_cell aten::rnn_relu_cell", lmi_inner_cell},
-        {"aten::einsum", lmi_inner_contract},
-        {"aten::linear", multiply_rows},
-        {"aten::matmul", multiply},
-        {"aten::scaled_dot_product_attention", attend},
-        {"aten::binary_cross_entropy_with_logits", binary_cross_entropy},
-        {"aten::one_hot", one_hot},
-        {"aten::_weight_norm", normalise_weight},
-        {"aten::max_pool2d aten::max_pool3d", pool},
-        {"aten::diff", subtract},
-        {"aten::mT aten::mH aten::adjoint", turn},
-        {"aten::group_norm", normalise_groups},
-        {"aten::instance_norm", normalise_instances},
-        {"aten::bilinear", bilinear},
-        {"aten::upsample_nearest1d aten::upsample_nearest2d aten::upsample_nearest3d "
-         "aten::_upsample_nearest_exact1d aten::_upsample_nearest_exact2d aten::_upsample_nearest_exact3d "
-         "aten::upsample_linear1d aten::upsample_bilinear2d aten::upsample_trilinear3d "
-         "aten::upsample_bicubic2d aten::_upsample_bilinear2d_aa aten::_upsample_bicubic2d_aa",
-         resize}};
-    /* Only composite operators call others, and overloads of upsample_ that take factors. */
-    if (!lam_word_op_wraps(lam_word_op(op->name)) && !strstr(op->name, "upsample_")) return LAM_OK;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (lmi_listed(all[i].names, op->name)) return all[i].open(p, op, index);
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-        if (strcmp(calls[i].outer, op->name) == 0) return same(p, op, index, calls[i].inner);
-    return LAM_OK;
+    int64_t i;
+    LAM_TRY(lmi_pt2_find(p, &p->inner, op->name, N_INNER, is_opened, &i));
+    if (i == N_INNER) return LAM_OK;
+    return i < N_OPENERS ? openers[i].open(p, op, index) : same(p, op, index, calls[i - N_OPENERS].inner);
 }

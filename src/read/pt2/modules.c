@@ -14,34 +14,41 @@ static lam_status check_room(const lmi_pt2 *p) {
                     "its program names more modules than a file of its size should have (%zu)", p->modules.n);
 }
 
-static lam_status add(lmi_pt2 *p, int32_t parent, const char *path, const char *name, int32_t *out) {
-    const lmi_pt2_module m = {.path = path, .name = name, .parent = parent, .index = -1};
-    p->names += strlen(path) + 1;
+/* The module at a path of n bytes; -1: there is none. */
+static int32_t known(const lmi_pt2 *p, const char *path, size_t n) {
+    const uint64_t hash = lmi_hash(path, n);
+    int64_t i;
+    for (size_t at = (size_t)hash; (i = lmi_map_next(&p->by_path, hash, &at)) >= 0;) {
+        const char *there = lmi_pt2_module_at(p, (int32_t)i)->path;
+        if (strncmp(there, path, n) == 0 && !there[n]) break;
+    }
+    return (int32_t)i;
+}
+
+/* Adds the module at a path of n bytes, of which its name are those from `name` on. */
+static lam_status add(lmi_pt2 *p, int32_t parent, const char *path, size_t n, size_t name, int32_t *out) {
+    const char *kept = lmi_strndup(&p->arena, path, n);
+    if (!kept) return lmi_nomem(p->e);
+    const lmi_pt2_module m = {.path = kept, .name = kept + name, .parent = parent, .index = -1};
+    p->names += n + 1;
     LAM_TRY(check_room(p));
     *out = (int32_t)p->modules.n;
-    LAM_TRY(lmi_map_put(&p->by_path, path, *out, p->e));
+    LAM_TRY(lmi_map_add(&p->by_path, lmi_hash(path, n), *out, p->e));
     return lmi_vec_put(&p->modules, &m, p->e);
 }
 
 lam_status lmi_pt2_module_of(lmi_pt2 *p, const char *path, size_t n, int32_t *out) {
-    const char *whole = lmi_strndup(&p->arena, path, n);
     int32_t up = 0, depth = 0;
-    if (!whole) return lmi_nomem(p->e);
-    const int64_t known = lmi_map_get(&p->by_path, whole);
-    *out = (int32_t)known;
-    if (known >= 0) return LAM_OK;
+    *out = known(p, path, n);
+    if (*out >= 0) return LAM_OK;
     for (size_t from = 0; from < n; depth++) {
-        const size_t part = strcspn(whole + from, ".");
-        const bool last = from + part >= n || depth + 1 >= DEEPEST;
-        const size_t end = last ? n : from + part;
-        const char *here = last ? whole : lmi_strndup(&p->arena, whole, end);
-        const char *name = lmi_strndup(&p->arena, whole + from, end - from);
-        if (!here || !name) return lmi_nomem(p->e);
-        const int64_t there = lmi_map_get(&p->by_path, here);
+        const char *dot = depth + 1 < DEEPEST ? memchr(path + from, '.', n - from) : NULL;
+        const size_t end = dot ? (size_t)(dot - path) : n;
+        const int32_t there = known(p, path, end);
         if (there >= 0)
-            up = (int32_t)there;
+            up = there;
         else
-            LAM_TRY(add(p, up, here, name, &up));
+            LAM_TRY(add(p, up, path, end, from, &up));
         from = end + 1;
     }
     *out = up;
@@ -52,15 +59,16 @@ lam_status lmi_pt2_module_of(lmi_pt2 *p, const char *path, size_t n, int32_t *ou
 lam_status lmi_pt2_modules(lmi_pt2 *p) {
     const lmi_json *j = &p->j;
     int32_t m;
-    LAM_TRY(add(p, -1, "", "", &m));
+    LAM_TRY(add(p, -1, "", 0, 0, &m));
     LMI_JSON_EACH(j, lmi_json_get(j, p->module, "module_call_graph"), i) {
         const char *path = lmi_json_as_text(j, lmi_json_get(j, i, "fqn"));
         if (!path) return lmi_pt2_bad(p, i, "a module without a name");
         LAM_TRY(lmi_pt2_module_of(p, path, strlen(path), &m));
     }
     for (size_t i = 0; i < p->weights.n; i++) {
-        const char *name = lmi_pt2_weight_at(p, (int32_t)i)->name, *dot = strrchr(name, '.');
-        if (dot) LAM_TRY(lmi_pt2_module_of(p, name, (size_t)(dot - name), &m));
+        lmi_pt2_weight *w = lmi_pt2_weight_at(p, (int32_t)i);
+        const char *dot = strrchr(w->name, '.');
+        LAM_TRY(lmi_pt2_module_of(p, w->name, dot ? (size_t)(dot - w->name) : 0, &w->module));
     }
     return LAM_OK;
 }

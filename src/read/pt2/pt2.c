@@ -36,8 +36,6 @@ static void init(lmi_pt2 *p) {
     p->stored.keep = p->o && p->o->health;
     lmi_map_init(&p->by_weight);
     lmi_map_init(&p->by_store);
-    lmi_map_init(&p->placeholders);
-    lmi_map_init(&p->inputs);
     lmi_vec_init(&p->modules, sizeof(lmi_pt2_module));
     lmi_map_init(&p->by_path);
     lmi_vec_init(&p->values, sizeof(lmi_pt2_value));
@@ -48,6 +46,7 @@ static void init(lmi_pt2 *p) {
     lmi_map_init(&p->calls_by_key);
     lmi_map_init(&p->known_ends);
     lmi_map_init(&p->schemas);
+    lmi_map_init(&p->inner);
     lmi_vec_init(&p->open, sizeof(int32_t));
     lmi_vec_init(&p->keys, sizeof(const char *));
     lmi_vec_init(&p->args, sizeof(lam_op_arg));
@@ -64,8 +63,8 @@ static void release(lmi_pt2 *p) {
         lmi_map_free(&s->by_name);
         lmi_map_free(&s->sized);
     }
-    lmi_map *const maps[] = {&p->hints,        &p->by_weight,  &p->by_store, &p->placeholders, &p->by_path,
-                             &p->calls_by_key, &p->known_ends, &p->inputs,   &p->schemas};
+    lmi_map *const maps[] = {&p->hints,        &p->by_weight,  &p->by_store, &p->by_path,
+                             &p->calls_by_key, &p->known_ends, &p->schemas,  &p->inner};
     lmi_vec *const vecs[] = {&p->hint,  &p->weights,   &p->modules, &p->values,  &p->scopes,
                              &p->calls, &p->ends,      &p->steps,   &p->open,    &p->keys,
                              &p->args,  &p->arg_value, &p->floats,  &p->more_in, &p->more_out};

@@ -28,6 +28,7 @@ typedef struct lmi_pt2_weight {
     const int64_t *sizes;
     bool buffer, requires_grad;
     int32_t same;   /* the earlier one that it is another name of; -1: none */
+    int32_t module; /* that has it: known with all modules */
     int32_t tensor; /* in the model */
 } lmi_pt2_weight;
 
@@ -47,6 +48,7 @@ typedef struct lmi_pt2_value {
     const int64_t *sizes;
     bool scattered;           /* its elements do not lie one after the other */
     bool apart;               /* nor do those of its last axis */
+    bool requires_grad;
     uint64_t storage, object; /* identities, as in lam_op_arg */
     int32_t weight;           /* the parameter or buffer that it is; -1: none */
     int32_t call;             /* the call in which it was made; -1: it is from outside */
@@ -107,9 +109,7 @@ typedef struct lmi_pt2 {
     lmi_tensors stored;                /* their values, if these are checked */
     bool turned;                       /* those are in the other byte order */
     lmi_map by_weight, by_store;
-    lmi_map placeholders; /* of a graph input's name: its weight */
-    lmi_map inputs;       /* of the name of a tensor of the program: its position in the JSON */
-    lmi_vec modules;      /* lmi_pt2_module */
+    lmi_vec modules; /* lmi_pt2_module */
     lmi_map by_path;
     uint64_t names; /* bytes of the names so far */
     lmi_vec values, scopes, calls, ends, steps;
@@ -122,7 +122,8 @@ typedef struct lmi_pt2 {
     lmi_vec arg_value;           /* int32_t: of each the tensor that it is; -1: none */
     lmi_vec floats;              /* double: the lists of them among the arguments */
     lmi_vec more_in, more_out;   /* lam_op_arg: of an operator inside one */
-    lmi_map schemas;             /* of hashes of operators' names: their lines in schema.def */
+    lmi_map schemas, inner;      /* what lmi_pt2_find has found: schemas, and who pushes what one calls */
+    const char *arguments;       /* of the operator that is read, by its schema; NULL: not known */
     int64_t fresh;               /* tensors that operators inside others made */
     lmi_buf path;                /* of what an error names */
     uint32_t stack;              /* in the JSON: the modules around the last node that names them; or 0 */
@@ -183,8 +184,10 @@ lam_status lmi_pt2_size(lmi_pt2 *p, uint32_t at, int64_t *out);
 int lmi_pt2_truth(lmi_pt2 *p, int32_t scope, uint32_t argument);
 /* Type, device and shape of the tensor that an object describes. */
 lam_status lmi_pt2_tensor(lmi_pt2 *p, uint32_t at, lmi_pt2_value *out);
-/* Adds a graph's tensors. */
+/* Adds a graph's tensors. The program's own is graph 0, which lmi_pt2_weights adds. */
 lam_status lmi_pt2_scope_of(lmi_pt2 *p, uint32_t graph, int32_t *out);
+/* Gives those of graph 0 that are weights the identities of these, once all weights are known. */
+void lmi_pt2_identify(lmi_pt2 *p);
 /* The tensor of this name; -1: there is none. */
 int32_t lmi_pt2_named(const lmi_pt2 *p, int32_t scope, const char *name);
 /* Reads a node into p->now, with the arguments that the file leaves out. Graphs among its arguments are only
@@ -204,8 +207,14 @@ lam_status lmi_pt2_places(lmi_pt2 *p);
 
 lam_status lmi_pt2_build(lmi_pt2 *p, lam_model **out);
 
-/* The position of an argument of this name in the schema of the operator of p->now; -1: not known. */
-lam_status lmi_pt2_position(lmi_pt2 *p, const char *argument, int32_t *out);
+/* The first of a table's n entries that is an operator's; n: none is. Programs have thousands of nodes and
+ * some thirty operators, so each is searched once: `known` has what was found. */
+typedef bool lmi_pt2_is(int64_t entry, const char *op);
+lam_status lmi_pt2_find(lmi_pt2 *p, lmi_map *known, const char *op, int64_t n, lmi_pt2_is *is, int64_t *out);
+/* Finds the schema of the operator of p->now. */
+lam_status lmi_pt2_schema(lmi_pt2 *p);
+/* The position of an argument of this name in it; -1: not known. */
+int32_t lmi_pt2_position(const lmi_pt2 *p, const char *argument);
 /* Adds the values of arguments that the file leaves out to those of p->now, as far as a rule reads them. */
 lam_status lmi_pt2_defaults(lmi_pt2 *p);
 /* Pushes the operators that `op`, the operator with this index in the model, calls. */

@@ -18,19 +18,23 @@ static const struct schema {
 
 enum { N_SCHEMAS = sizeof schemas / sizeof *schemas };
 
-/* The arguments of the node's operator; *out NULL: it is not listed. Programs have thousands of nodes and
- * some thirty operators, so each is searched once. */
-static lam_status arguments_of(lmi_pt2 *p, const char **out) {
-    const char *op = p->now.op;
+lam_status lmi_pt2_find(lmi_pt2 *p, lmi_map *known, const char *op, int64_t n, lmi_pt2_is *is, int64_t *out) {
     const uint64_t hash = lmi_hash_text(op);
-    int64_t i = lmi_map_get_u64(&p->schemas, hash);
-    *out = NULL;
-    if (i == N_SCHEMAS) return LAM_OK;
-    if (i < 0 || !lmi_listed(schemas[i].op, op)) {
-        for (i = 0; i < N_SCHEMAS && !lmi_listed(schemas[i].op, op);) i++;
-        LAM_TRY(lmi_map_put_u64(&p->schemas, hash, i, p->e));
+    int64_t i = lmi_map_get_u64(known, hash);
+    if (i < 0 || (i < n && !is(i, op))) {
+        for (i = 0; i < n && !is(i, op);) i++;
+        LAM_TRY(lmi_map_put_u64(known, hash, i, p->e));
     }
-    if (i < N_SCHEMAS) *out = schemas[i].arguments;
+    *out = i;
+    return LAM_OK;
+}
+
+static bool is_schema(int64_t i, const char *op) { return lmi_listed(schemas[i].op, op); }
+
+lam_status lmi_pt2_schema(lmi_pt2 *p) {
+    int64_t i;
+    LAM_TRY(lmi_pt2_find(p, &p->schemas, p->now.op, N_SCHEMAS, is_schema, &i));
+    p->arguments = i < N_SCHEMAS ? schemas[i].arguments : NULL;
     return LAM_OK;
 }
 
@@ -44,18 +48,14 @@ static const char *next_argument(const char *at, size_t *n, const char **value, 
     return at;
 }
 
-lam_status lmi_pt2_position(lmi_pt2 *p, const char *argument, int32_t *out) {
-    const char *at, *value;
+int32_t lmi_pt2_position(const lmi_pt2 *p, const char *argument) {
+    const char *at = p->arguments, *value;
     size_t n, value_n;
-    *out = -1;
-    LAM_TRY(arguments_of(p, &at));
     for (int32_t i = 0; at && *at; i++, at = value + value_n) {
         at = next_argument(at, &n, &value, &value_n);
-        if (strlen(argument) != n || memcmp(at, argument, n) != 0) continue;
-        *out = i;
-        break;
+        if (strlen(argument) == n && memcmp(at, argument, n) == 0) return i;
     }
-    return LAM_OK;
+    return -1;
 }
 
 static bool is_told(const lmi_pt2 *p, int32_t position) {
@@ -87,9 +87,8 @@ static lam_status add_default(lmi_pt2 *p, int32_t position, const char *value, s
 }
 
 lam_status lmi_pt2_defaults(lmi_pt2 *p) {
-    const char *at, *value;
+    const char *at = p->arguments, *value;
     size_t n, value_n;
-    LAM_TRY(arguments_of(p, &at));
     for (int32_t i = 0; at && *at; i++, at = value + value_n) {
         at = next_argument(at, &n, &value, &value_n);
         if (value_n && !is_told(p, i)) LAM_TRY(add_default(p, i, value, value_n));

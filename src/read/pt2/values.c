@@ -65,17 +65,20 @@ lam_status lmi_pt2_tensor(lmi_pt2 *p, uint32_t at, lmi_pt2_value *out) {
     out->dtype = dtype_of(dtype);
     out->device = device_of(j, lmi_json_get(j, at, "device"));
     out->ndim = known ? n : -1;
+    out->requires_grad = lmi_json_is(j, lmi_json_get(j, at, "requires_grad")) == LMI_JSON_TRUE;
     out->sizes = lmi_copy(&p->arena, all, (uint64_t)(known ? n : 0), sizeof *all);
     return out->sizes ? find_scattered(p, at, out) : lmi_nomem(p->e);
 }
 
 static uint64_t identity(int64_t number) { return (uint64_t)(number + 1) << 4; }
 
-static void identify(lmi_pt2 *p, lmi_pt2_value *v, const char *name, int32_t index) {
-    const int64_t known = lmi_map_get(&p->placeholders, name);
-    const int32_t weight = lmi_pt2_first(p, (int32_t)known);
-    v->weight = weight;
-    v->storage = v->object = identity(weight < 0 ? index : FIRST_WEIGHT + weight);
+void lmi_pt2_identify(lmi_pt2 *p) {
+    for (int32_t i = 0; i < (int32_t)p->values.n; i++) {
+        lmi_pt2_value *v = lmi_pt2_value_at(p, i);
+        if (v->weight < 0) continue;
+        v->weight = lmi_pt2_first(p, v->weight);
+        v->storage = v->object = identity(FIRST_WEIGHT + v->weight);
+    }
 }
 
 lam_status lmi_pt2_scope_of(lmi_pt2 *p, uint32_t graph, int32_t *out) {
@@ -92,7 +95,7 @@ lam_status lmi_pt2_scope_of(lmi_pt2 *p, uint32_t graph, int32_t *out) {
         lmi_pt2_value v;
         if (lmi_map_get(&s->by_name, name) >= 0) return lmi_pt2_bad(p, i, "a second tensor of this name");
         LAM_TRY(lmi_pt2_tensor(p, i + 1, &v));
-        identify(p, &v, *out ? "" : name, (int32_t)p->values.n);
+        v.storage = v.object = identity((int64_t)p->values.n);
         LAM_TRY(lmi_map_put(&s->by_name, name, (int64_t)p->values.n, p->e));
         LAM_TRY(lmi_vec_put(&p->values, &v, p->e));
     }
@@ -260,7 +263,7 @@ static lam_status position_of(lmi_pt2 *p, uint32_t input, int32_t index, int32_t
     const char *name = lmi_json_as_text(&p->j, lmi_json_get(&p->j, input, "name"));
     int64_t kind = 1;
     *out = -1;
-    if (p->now.op && name) LAM_TRY(lmi_pt2_position(p, name, out));
+    if (p->now.op && name) *out = lmi_pt2_position(p, name);
     lmi_json_as_int(&p->j, lmi_json_get(&p->j, input, "kind"), &kind);
     if (*out < 0) *out = kind == 2 ? AFTER_ALL + index : index;
     return LAM_OK;
@@ -325,6 +328,7 @@ lam_status lmi_pt2_node(lmi_pt2 *p, uint32_t node, int32_t scope) {
     *s = (lmi_pt2_step){
         .node = node, .scope = scope, .call = -1, .first = p->args.n, .first_float = p->floats.n};
     LAM_TRY(read_operator(p, node));
+    if (s->op) LAM_TRY(lmi_pt2_schema(p));
     LAM_TRY(read_inputs(p, node, scope));
     s->n_in = since(&p->args, s->first);
     s->n_floats = since(&p->floats, s->first_float);

@@ -12,7 +12,8 @@ enum {
     UNIQUE_KEYS = 8,
     OUTSIDE = -2,
     LEAST_ENDS = 1 << 19,
-    BYTES_AN_END = 32
+    BYTES_AN_END = 32,
+    BYTES_AN_ARG = 300 /* in most programs, with the trace of their nodes */
 };
 
 /* -- stacks of modules ----------------------------------------------------------------------------------- */
@@ -506,10 +507,9 @@ static lam_status use_results(lmi_pt2 *p, uint32_t specs) {
 
 lam_status lmi_pt2_walk(lmi_pt2 *p) {
     const uint32_t specs = lmi_json_get(&p->j, p->signature, "output_specs");
-    int32_t scope;
-    LAM_TRY(lmi_pt2_scope_of(p, p->graph, &scope));
+    LAM_TRY(lmi_vec_reserve(&p->args, p->n_text / BYTES_AN_ARG, p->e));
     LAM_TRY(new_call(p, 0, ""));
-    LAM_TRY(walk(p, scope, 0));
+    LAM_TRY(walk(p, 0, 0));
     LAM_TRY(use_results(p, specs));
     LAM_TRY(end_unread(p));
     return p->joint ? find_backward(p, specs) : LAM_OK;

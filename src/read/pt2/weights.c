@@ -35,34 +35,39 @@ static lam_status weight_of(lmi_pt2 *p, const char *name, lmi_pt2_weight **out) 
 
 /* -- the signature --------------------------------------------------------------------------------------- */
 
+/* What the file tells of a weight, by its tensor. */
+static void describe(lmi_pt2_weight *w, const lmi_pt2_value *by) {
+    w->dtype = by->dtype;
+    w->ndim = by->ndim;
+    w->sizes = by->sizes;
+    w->requires_grad = !w->buffer && by->requires_grad;
+}
+
 static lam_status add_spec(lmi_pt2 *p, uint32_t spec, const char *name, bool buffer) {
     const lmi_json *j = &p->j;
     const char *named = lmi_json_as_text(j, lmi_json_get(j, spec, name));
     const char *input = lmi_json_as_text(j, lmi_json_find(j, spec, "arg.name"));
     lmi_pt2_weight *w;
-    lmi_pt2_value v;
     if (!named || !input) return lmi_pt2_bad(p, spec, "a parameter or buffer without its name");
     LAM_TRY(weight_of(p, named, &w));
-    LAM_TRY(lmi_map_put(&p->placeholders, input, lmi_map_get(&p->by_weight, named), p->e));
-    const int64_t at = lmi_map_get(&p->inputs, input);
-    if (at < 0) return LAM_OK;
-    LAM_TRY(lmi_pt2_tensor(p, (uint32_t)at, &v));
-    w->dtype = v.dtype;
-    w->ndim = v.ndim;
-    w->sizes = v.sizes;
+    const int32_t value = lmi_pt2_named(p, 0, input);
+    if (value < 0) return LAM_OK;
+    lmi_pt2_value *v = lmi_pt2_value_at(p, value);
+    v->weight = (int32_t)(w - lmi_pt2_weight_at(p, 0));
     w->buffer = buffer;
+    describe(w, v);
     /* Before schema 7 the types of inputs were told without their gradients. */
-    const uint32_t grad = lmi_json_get(j, (uint32_t)at, "requires_grad");
-    w->requires_grad = !buffer && (p->schema < 7 || lmi_json_is(j, grad) == LMI_JSON_TRUE);
+    w->requires_grad = w->requires_grad || (!buffer && p->schema < 7);
     return LAM_OK;
 }
 
 static lam_status read_signature(lmi_pt2 *p) {
     const lmi_json *j = &p->j;
     const uint32_t values = lmi_json_get(j, p->graph, "tensor_values");
+    int32_t scope;
     if (lmi_json_is(j, values) != LMI_JSON_OBJECT)
         return lmi_pt2_bad(p, p->graph, "a graph without its tensors");
-    LAM_TRY(lmi_pt2_index(p, values, &p->inputs));
+    LAM_TRY(lmi_pt2_scope_of(p, p->graph, &scope));
     LMI_JSON_EACH(j, lmi_json_get(j, p->signature, "input_specs"), i) {
         const char *kind;
         const uint32_t spec = lmi_pt2_union(p, i, &kind);
@@ -157,11 +162,7 @@ static lam_status add_stored(lmi_pt2 *p, const char *folder, const char *name, u
     if (!constants) w->buffer = lmi_json_is(j, lmi_json_get(j, at, "is_param")) != LMI_JSON_TRUE;
     if (lmi_json_is(j, meta) == LMI_JSON_OBJECT) {
         LAM_TRY(lmi_pt2_tensor(p, meta, &v));
-        w->dtype = v.dtype;
-        w->ndim = v.ndim;
-        w->sizes = v.sizes;
-        w->requires_grad =
-            !w->buffer && lmi_json_is(j, lmi_json_get(j, meta, "requires_grad")) == LMI_JSON_TRUE;
+        describe(w, &v);
     }
     if (file) LAM_TRY(note_store(p, w, folder, file));
     return p->stored.keep && w->same < 0 ? add_values(p, w, folder, at) : LAM_OK;
@@ -285,5 +286,6 @@ lam_status lmi_pt2_weights(lmi_pt2 *p) {
     LAM_TRY(read_stored(p));
     LAM_TRY(read_signature(p));
     LAM_TRY(read_folder(p, "constants", true));
+    lmi_pt2_identify(p);
     return p->stored.keep ? add_others(p) : LAM_OK;
 }

@@ -439,7 +439,7 @@ static void damaged_programs_are_refused_with_the_place(void **state) {
     refused_program(RELU, TENSOR("x", INT("-2")) "," TENSOR("y", INT("2")), "a size below 0");
     refused_program(RELU, TENSOR("x", INT("\"a\"")) "," TENSOR("y", INT("2")), "no whole number");
     refused_program(RELU, TENSOR("x", "7.5") "," TENSOR("y", INT("2")), "a size should be here");
-    refused_program(RELU, TWO "," TENSOR("x", INT("2")), "twice");
+    refused_program(RELU, TWO "," TENSOR("x", INT("2")), "a second tensor of this name");
     refused_program(RELU, "\"x\":{\"sizes\":7}", "a tensor without sizes");
     save_program("bad.pt2", RELU, TWO, "{}");
     refused("bad.pt2", LAM_FAILED, "a module without a name");
