@@ -9,6 +9,7 @@
 #include "read/torch/allowed.h"
 #include "read/torch/checkpoint.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -65,7 +66,8 @@ static lam_status note_import(lam_scan *s, const lmi_pickled_global *g, const ch
 static bool is_word(const char *text) {
     uint32_t code = 0;
     const char *c = text;
-    for (size_t n; (n = lmi_utf8(c, &code)) != 0 && code > ' ' && code != LMI_BAD_UTF8;) c += n;
+    for (size_t n; (n = lmi_utf8(c, &code)) != 0 && code != LMI_BAD_UTF8; c += n)
+        if (code < 0x80 && !isalnum((int)code) && !strchr("_.-<>", (int)code)) return false;
     return c > text && !*c;
 }
 
@@ -73,27 +75,52 @@ static bool is_word(const char *text) {
  */
 static bool can_import(const lmi_pickled_global *g) { return is_word(g->module) && is_word(g->name); }
 
-/* Notes the imports of the pickles in a row, also of one that is damaged: a machine that runs it would have
- * imported them before it came there. `last`: how many pickles there are; 0: as many as fill the bytes.
- * `surely`: the bytes are a pickle, and not only like one. */
-static lam_status scan_pickles(lam_scan *s, const lmi_bytes *of, const char *where, int last, bool surely,
-                               lam_error *e) {
-    uint64_t at = 0;
-    for (int n = 0; at < of->size && (!last || n < last); n++) {
+/* True if the pickle that was read, or was until it broke off, is one and not other bytes: in an entry of a
+ * zip file that nothing calls a pickle, a text of short lines such as "cat", "dog" can begin as one.
+ * torch.load finds the names of storages in any module, so not only the first import counts. */
+static bool is_pickle(const lmi_pickle *p, bool whole, bool inside) {
+    bool any = false;
+    for (size_t i = 0; !any && i < p->global.n; i++) any = can_import(lmi_vec_at(&p->global, i));
+    return any && (whole || p->at_import || !inside);
+}
+
+typedef struct row {
+    const lmi_bytes *of;
+    const char *where;
+    int last;      /* how many pickles there are; 0: as many as fill the bytes */
+    bool surely;   /* the bytes are a pickle, and not only like one */
+    bool inside;   /* they are an entry of a zip file */
+    uint64_t torn; /* as of a pickle, of the first that has it */
+} row;
+
+/* Notes the imports of the pickles from byte `at` on, also of one that is damaged: a machine that runs it
+ * would have imported them before it came there. */
+static lam_status scan_row(lam_scan *s, row *r, uint64_t at, lam_error *e) {
+    for (int n = 0; at < r->of->size && (!r->last || n < r->last); n++) {
         lmi_pickle p;
         lam_error why = {.at = -1};
-        if (n == MOST_PICKLES) return note_unread(s, where, "it has more than 1000 pickles in a row", e);
-        lam_status status = lmi_pickle_read(&p, of, at, &why), noted = LAM_OK;
-        surely = surely || (p.global.n && can_import(lmi_vec_at(&p.global, 0)));
-        for (size_t i = 0; surely && noted == LAM_OK && i < p.global.n; i++)
-            noted = note_import(s, lmi_vec_at(&p.global, i), where, e);
+        if (n == MOST_PICKLES) return note_unread(s, r->where, "it has more than 1000 pickles in a row", e);
+        lam_status status = lmi_pickle_read(&p, r->of, at, &why), noted = LAM_OK;
+        r->surely = r->surely || is_pickle(&p, status == LAM_OK, r->inside);
+        for (size_t i = 0; r->surely && noted == LAM_OK && i < p.global.n; i++)
+            noted = note_import(s, lmi_vec_at(&p.global, i), r->where, e);
         at = p.end;
+        if (!r->torn) r->torn = p.torn;
         lmi_pickle_free(&p);
         LAM_TRY(noted);
         if (status == LAM_OK) continue;
-        return surely || status == LAM_NOMEM ? note_failed(s, where, status, &why, e) : LAM_OK;
+        const bool told = r->surely || status == LAM_NOMEM || status == LAM_LIMIT;
+        return told ? note_failed(s, r->where, status, &why, e) : LAM_OK;
     }
     return LAM_OK;
+}
+
+/* A loader that reads the next pickle goes on behind the end of the last one, or behind its frame. */
+static lam_status scan_pickles(lam_scan *s, row r, lam_error *e) {
+    LAM_TRY(scan_row(s, &r, 0, e));
+    if (r.torn == 0) return LAM_OK;
+    LAM_TRY(note_unread(s, r.where, "a frame of its pickle ends where no opcode ends", e));
+    return scan_row(s, &r, r.torn, e);
 }
 
 /* -- zip files ------------------------------------------------------------------------------------------- */
@@ -121,12 +148,20 @@ static lam_status open_entry(lam_scan *s, const lmi_zip *z, const lmi_zip_entry 
     return LAM_OK;
 }
 
+/* By its name it is a pickle, also in capitals: torch finds DATA.PKL too. */
+static bool is_named(const char *name, const char *end) {
+    const size_t n = strlen(name), k = strlen(end);
+    size_t i = 0;
+    while (n >= k && i < k && tolower((unsigned char)name[n - k + i]) == end[i]) i++;
+    return i == k;
+}
+
 static lam_status scan_entry(lam_scan *s, const lmi_zip *z, const lmi_zip_entry *entry, const char *where,
                              int depth, lam_error *e) {
     char name[512], *all = NULL;
     lmi_bytes part = {.fd = -1};
     lam_error why = {.at = -1};
-    const bool named = lmi_ends_in(entry->name, ".pkl") || lmi_ends_in(entry->name, ".pickle");
+    const bool named = is_named(entry->name, ".pkl") || is_named(entry->name, ".pickle");
     if (is_storage(z, entry) || entry->size == 0) return LAM_OK;
     snprintf(name, sizeof name, "%s%s%s", where, *where ? ", " : "", entry->name);
     lam_status status = open_entry(s, z, entry, &part, &all, &why);
@@ -163,7 +198,7 @@ static lam_status scan_zip(lam_scan *s, const lmi_bytes *of, const char *where, 
  * first bytes of GGUF are a number to a machine for pickles, and what follows is run. */
 static lam_status scan_unknown(lam_scan *s, const lmi_bytes *of, lmi_format format, lam_error *e) {
     const size_t before = s->imports.n;
-    LAM_TRY(scan_pickles(s, of, "", 0, false, e));
+    LAM_TRY(scan_pickles(s, (row){.of = of, .where = ""}, e));
     if (s->imports.n > before || s->unread.n) return LAM_OK;
     switch (format) {
     case LMI_SAFETENSORS:
@@ -190,11 +225,13 @@ static lam_status scan_bytes(lam_scan *s, const lmi_bytes *of, const char *where
     /* torch.load tries this first; the name of the first file in it may look like a pickle */
     if (kind == LMI_TORCH_TAR && depth == 0)
         LAM_TRY(note_unread(s, where, "it is a tar file, which is not read", e));
-    if (kind == LMI_TORCH_LEGACY) return scan_pickles(s, of, where, 5, true, e);
-    /* torch.load takes such a file for a pickle; it is one only if it can be read as one */
-    if (marked && !named && lmi_is_safetensors(head, n, of->size))
-        return scan_pickles(s, of, where, 0, false, e);
-    if (marked || named || depth) return scan_pickles(s, of, where, 0, named || (marked && depth == 0), e);
+    row r = {.of = of, .where = where, .inside = depth > 0};
+    if (kind == LMI_TORCH_LEGACY) r.last = 5;
+    /* torch.load takes a file of safetensors for a pickle if it has the mark; it is one only if it can be
+     * read as one */
+    r.surely =
+        kind == LMI_TORCH_LEGACY || named || (marked && depth == 0 && !lmi_is_safetensors(head, n, of->size));
+    if (marked || named || depth) return scan_pickles(s, r, e);
     LAM_TRY(lmi_format_of(of, &format, e));
     return scan_unknown(s, of, format, e);
 }

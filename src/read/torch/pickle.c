@@ -4,9 +4,8 @@
  * values are inert, so no program does anything. Work and memory grow with the size of the pickle: each
  * opcode does a bounded number of steps for each byte or stack entry that it takes. */
 #include "read/torch/pickle.h"
+#include "read/torch/line.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <stdlib.h>
 
 enum { MOST_LINE = 1 << 14, LEAST_MEMORY = 16 << 20 };
@@ -15,6 +14,7 @@ typedef struct machine {
     lmi_pickle *p;
     lmi_cursor c;
     uint64_t from, op; /* where the pickle begins, and the opcode that runs, in bytes of the file */
+    uint64_t frame;    /* the byte behind the last frame, 0: there is none */
     uint64_t limit;    /* of memory */
     lmi_vec stack;     /* int32_t: values */
     lmi_vec marks;     /* int32_t: heights of the stack */
@@ -80,7 +80,7 @@ static lam_status need(const machine *m, size_t n) {
 
 static void drop(machine *m, size_t n) { m->stack.n -= n; }
 
-static lam_status copy_text(machine *m, const void *s, size_t n, const char **out) {
+static lam_status copy_text(machine *m, const void *s, size_t n, char **out) {
     *out = lmi_strndup(&m->p->arena, s, n);
     return *out ? LAM_OK : lmi_nomem(m->e);
 }
@@ -197,23 +197,25 @@ static lam_status push_bytes(machine *m, size_t wide) {
     return push_new(m, (lmi_pickled_value){.kind = LMI_PICKLED_BYTES, .i = (int64_t)n});
 }
 
-/* A line without its end, of protocol 0. */
-static lam_status take_line(machine *m, const char **out) {
+/* A line of protocol 0: its first 16 KiB, without its end. *n: all its bytes, of which some may be NUL. */
+static lam_status take_line(machine *m, char **out, uint64_t *n) {
     lmi_buf line;
     lmi_buf_init(&line);
     lam_status status = LAM_OK;
+    *n = 0;
     for (bool whole = false; status == LAM_OK && !whole;) {
         const unsigned char *piece;
-        size_t n;
-        status = lmi_cursor_peek(&m->c, &piece, &n, m->e);
-        if (status == LAM_OK && n == 0) status = bad(m, "a line that does not end");
+        size_t there;
+        status = lmi_cursor_peek(&m->c, &piece, &there, m->e);
+        if (status == LAM_OK && there == 0) status = bad(m, "a line that does not end");
         if (status != LAM_OK) break;
-        const unsigned char *end = memchr(piece, '\n', n);
-        if (end) n = (size_t)(end - piece);
-        lmi_putn(&line, (const char *)piece, n);
+        const unsigned char *end = memchr(piece, '\n', there);
+        if (end) there = (size_t)(end - piece);
+        const size_t room = MOST_LINE - line.n;
+        lmi_putn(&line, (const char *)piece, there < room ? there : room);
+        *n += there;
         whole = end != NULL;
-        status = lmi_cursor_skip(&m->c, n + whole, m->e);
-        if (status == LAM_OK && line.n > MOST_LINE) status = bad(m, "a line that is too long");
+        status = lmi_cursor_skip(&m->c, there + whole, m->e);
     }
     if (status == LAM_OK) status = lmi_buf_status(&line, m->e);
     if (status == LAM_OK) status = copy_text(m, lmi_buf_text(&line), line.n, out);
@@ -222,35 +224,42 @@ static lam_status take_line(machine *m, const char **out) {
 }
 
 static lam_status push_line_text(machine *m, bool quoted) {
-    const char *s;
-    LAM_TRY(take_line(m, &s));
-    size_t n = strlen(s);
-    if (quoted) {
-        if (n < 2 || s[0] != s[n - 1] || (s[0] != '\'' && s[0] != '"'))
-            return bad(m, "a text without quotes");
-        LAM_TRY(copy_text(m, s + 1, n - 2, &s));
-        n -= 2;
-    }
+    char *s;
+    uint64_t n;
+    LAM_TRY(take_line(m, &s, &n));
+    if (n > MOST_LINE) return push_new(m, (lmi_pickled_value){.kind = LMI_PICKLED_BYTES, .i = (int64_t)n});
+    if (quoted && (n < 2 || s[0] != s[n - 1] || (s[0] != '\'' && s[0] != '"')))
+        return bad(m, "a text without quotes");
+    lmi_buf b;
+    lmi_buf_init(&b);
+    lmi_put_line(&b, quoted ? s + 1 : s, (size_t)n - (quoted ? 2 : 0), quoted);
+    n = b.n;
+    lam_status status = lmi_buf_status(&b, m->e);
+    if (status == LAM_OK) status = copy_text(m, lmi_buf_text(&b), b.n, &s);
+    lmi_buf_free(&b);
+    LAM_TRY(status);
     return push_new(m, (lmi_pickled_value){.kind = LMI_PICKLED_TEXT, .n = (int32_t)n, .text = s});
 }
 
-/* A decimal number, with an L behind it in a LONG; 00 and 01 are truths. */
+/* A number, with an L behind it in a LONG; 00 and 01 are truths. */
 static lam_status push_line_int(machine *m, bool truths) {
-    const char *s;
-    char *end;
-    LAM_TRY(take_line(m, &s));
-    if (truths && (!strcmp(s, "00") || !strcmp(s, "01"))) return push(m, s[1] == '1' ? m->yes : m->no);
-    errno = 0;
-    int64_t i = strtoll(s, &end, 10);
-    if (end == s || isspace((unsigned char)*s) || (*end && strcmp(end, "L") != 0)) return bad(m, "no number");
-    if (errno == ERANGE) return push_new(m, (lmi_pickled_value){.kind = LMI_PICKLED_LONG});
+    char *s;
+    uint64_t n;
+    int64_t i = 0;
+    bool fits = false;
+    LAM_TRY(take_line(m, &s, &n));
+    if (truths && n == 2 && (!strcmp(s, "00") || !strcmp(s, "01")))
+        return push(m, s[1] == '1' ? m->yes : m->no);
+    if (n && n <= MOST_LINE && s[n - 1] == 'L') s[n - 1] = '\0';
+    if (!lmi_line_number(s, 0, &i, &fits)) return bad(m, "no number");
+    if (!fits || n > MOST_LINE) return push_new(m, (lmi_pickled_value){.kind = LMI_PICKLED_LONG});
     return push_int(m, i);
 }
 
 static lam_status push_line_float(machine *m) {
-    const char *s;
-    char *end;
-    LAM_TRY(take_line(m, &s));
+    char *s, *end;
+    uint64_t n;
+    LAM_TRY(take_line(m, &s, &n));
     double f = strtod(s, &end); /* a locale's decimal comma cuts it: nothing reads floats of protocol 0 */
     if (end == s) return bad(m, "no number");
     return push_new(m, (lmi_pickled_value){.kind = LMI_PICKLED_FLOAT, .f = f});
@@ -283,18 +292,23 @@ static lam_status push_long(machine *m, size_t wide) {
 
 /* -- opcodes --------------------------------------------------------------------------------------------- */
 
+/* A text as a part of the name of an import: "?" if it has a NUL or is too long to be one. */
+static const char *part_of_name(const char *text, uint64_t n) { return strlen(text) == n ? text : "?"; }
+
 static lam_status global_of_lines(machine *m, const char **module, const char **name) {
-    const uint64_t from = m->c.at;
-    LAM_TRY(take_line(m, module));
-    LAM_TRY(take_line(m, name));
-    const bool whole = m->c.at - from == strlen(*module) + strlen(*name) + 2;
-    return whole ? LAM_OK : bad(m, "a NUL in the name of an import");
+    char *first, *second;
+    uint64_t n;
+    LAM_TRY(take_line(m, &first, &n));
+    *module = part_of_name(first, n);
+    LAM_TRY(take_line(m, &second, &n));
+    *name = part_of_name(second, n);
+    return LAM_OK;
 }
 
-/* The text of a stack entry, as a part of the name of an import. */
-static const char *part_of_name(const machine *m, int32_t value) {
-    const char *text = lmi_pickled_text(m->p, value);
-    return text ? text : "?";
+/* The part that an entry of the stack is, "?" of one that is no text. */
+static const char *part_at(const machine *m, size_t below) {
+    const lmi_pickled_value *v = lmi_pickled_at(m->p, top(m, below));
+    return v->kind == LMI_PICKLED_TEXT ? part_of_name(v->text, (uint64_t)v->n) : "?";
 }
 
 static lam_status op_global(machine *m, unsigned char op) {
@@ -304,8 +318,8 @@ static lam_status op_global(machine *m, unsigned char op) {
     case 'c': /* GLOBAL */ LAM_TRY(global_of_lines(m, &module, &name)); return push_global(m, module, name);
     case 0x93: /* STACK_GLOBAL */
         LAM_TRY(need(m, 2));
-        module = part_of_name(m, top(m, 1));
-        name = part_of_name(m, top(m, 0));
+        module = part_at(m, 1);
+        name = part_at(m, 0);
         drop(m, 2);
         return push_global(m, module, name);
     case 'i': /* INST */
@@ -336,14 +350,17 @@ static lam_status op_call(machine *m, unsigned char op) {
     return push_call(m, function, arguments);
 }
 
-/* The items of the value below n entries of the stack, to which an opcode adds. */
+/* The items of the value below n entries of the stack, to which an opcode adds. *out NULL: they are not kept,
+ * as of an array of bytes, or of a list that has an item put in place of another. */
 static lam_status growing(machine *m, size_t n, lmi_pickled a, lmi_pickled_items **out) {
     const lmi_pickled_value *v = lmi_pickled_at(m->p, top(m, n));
+    *out = NULL;
     if (v->kind == LMI_PICKLED_CALL)
         *out = &((lmi_pickled_call *)lmi_vec_at(&m->p->call, (size_t)v->call))->items;
     else if (v->kind == a)
         *out = lmi_vec_at(&m->p->items, (size_t)v->items);
-    else
+    else if (n && v->kind != LMI_PICKLED_BYTES && v->kind != LMI_PICKLED_KEPT &&
+             !(v->kind == LMI_PICKLED_LIST && a == LMI_PICKLED_DICT))
         return bad(m, "an opcode that adds to a value that can't grow");
     return LAM_OK;
 }
@@ -360,9 +377,12 @@ static lam_status op_grow(machine *m, unsigned char op) {
     LAM_TRY(need(m, n + 1));
     if (pairs && n % 2) return bad(m, "a name without a value");
     LAM_TRY(growing(m, n, pairs ? LMI_PICKLED_DICT : op == 0x90 ? LMI_PICKLED_SET : LMI_PICKLED_LIST, &to));
-    return append(m, to, n);
+    if (to) return append(m, to, n);
+    drop(m, n);
+    return LAM_OK;
 }
 
+/* Nothing to set, or attributes of slots alone, is no error of any value. */
 static lam_status op_build(machine *m) {
     LAM_TRY(need(m, 2));
     int32_t state = top(m, 0);
@@ -371,7 +391,8 @@ static lam_status op_build(machine *m) {
     m->p->at_import = true;
     if (v->kind == LMI_PICKLED_CALL)
         ((lmi_pickled_call *)lmi_vec_at(&m->p->call, (size_t)v->call))->state = state;
-    else if (v->kind != LMI_PICKLED_GLOBAL && v->kind != LMI_PICKLED_KEPT)
+    else if (v->kind != LMI_PICKLED_GLOBAL && v->kind != LMI_PICKLED_KEPT &&
+             lmi_pickled_items_of(m->p, state).n && lmi_pickled_at(m->p, state)->kind == LMI_PICKLED_DICT)
         return bad(m, "an opcode that sets attributes of a value without any");
     return LAM_OK;
 }
@@ -404,8 +425,10 @@ static lam_status op_stack(machine *m, unsigned char op) {
 }
 
 static lam_status op_memo(machine *m, unsigned char op) {
-    const char *line;
-    uint64_t at;
+    char *line;
+    uint64_t at, n;
+    int64_t number = 0;
+    bool fits;
     switch (op) {
     case 'q':
     case 'h': LAM_TRY(take_number(m, 1, &at)); break; /* BINPUT, BINGET */
@@ -413,10 +436,13 @@ static lam_status op_memo(machine *m, unsigned char op) {
     case 'j': LAM_TRY(take_number(m, 4, &at)); break; /* LONG_ */
     case 0x94: at = (uint64_t)m->memo.n; break;       /* MEMOIZE */
     default:                                          /* PUT, GET */
-        LAM_TRY(take_line(m, &line));
-        if (!*line || line[strspn(line, "0123456789")])
-            return bad(m, "no number"); /* Python takes 1_0 for 10 */
-        at = strtoull(line, NULL, 10);
+        LAM_TRY(take_line(m, &line, &n));
+        if (n > MOST_LINE)
+            return lmi_fail_at(m->e, LAM_LIMIT, (int64_t)m->op, m->c.of->name,
+                               "its pickle has a number of %llu digits at byte %llu", (unsigned long long)n,
+                               (unsigned long long)m->op);
+        if (!lmi_line_number(line, 10, &number, &fits) || number < 0) return bad(m, "no number");
+        at = (uint64_t)number;
     }
     return op == 'h' || op == 'j' || op == 'g' ? recall(m, at) : remember(m, at);
 }
@@ -482,6 +508,11 @@ static lam_status op_text(machine *m, unsigned char op) {
 static lam_status op_frame(machine *m, unsigned char op) {
     uint64_t v;
     LAM_TRY(take_number(m, op == 0x80 ? 1 : 8, &v));
+    if (op == 0x95) {
+        const uint64_t end = v < UINT64_MAX - m->c.at ? m->c.at + v : UINT64_MAX;
+        if (m->op < m->frame && end > m->frame) m->p->torn = m->frame;
+        if (end > m->frame) m->frame = end;
+    }
     if (op == 0x80 && v > 5)
         return lmi_fail_at(m->e, LAM_UNSUPPORTED, (int64_t)m->op, m->c.of->name,
                            "its pickle has protocol %llu, and 5 is the newest that is known",
@@ -539,11 +570,13 @@ static lam_status run(machine *m) {
             if (!table[code]) return bad(m, "no opcode of a pickle");
             LAM_TRY(table[code](m, code));
         }
+        if (m->op < m->frame && m->c.at > m->frame && code != 0x95) m->p->torn = m->frame;
         if (k % 1024 == 0) LAM_TRY(check_memory(m));
     }
     LAM_TRY(need(m, 1));
     m->p->root = top(m, 0);
     m->p->end = m->c.at;
+    if (m->p->end < m->frame) m->p->torn = m->frame;
     return LAM_OK;
 }
 

@@ -62,6 +62,8 @@ typedef struct lmi_pickle {
     lmi_vec value, cell, items, call, global;
     int32_t root;   /* the value of the whole; -1 until the pickle has ended */
     uint64_t end;   /* the byte behind it */
+    uint64_t torn;  /* where a frame ends in the midst of an opcode or behind the whole, which CPython's
+                       machine in C reads otherwise than that in Python; 0: none does */
     bool at_import; /* an import is called before loading ends (REDUCE, INST, OBJ, NEWOBJ, BUILD) */
 } lmi_pickle;
 

@@ -93,7 +93,9 @@ static void imports_are_found_where_they_are_named(void **state) {
     assert_int_equal(SCAN("\x80\x02K\1", NULL, LAM_IMPORT_KNOWN), UNREAD);
     assert_int_equal(SCAN("\x80\x02K\1.and more", NULL, LAM_IMPORT_KNOWN), UNREAD);
     assert_int_equal(SCAN("\x80\x02\x82\1.", NULL, LAM_IMPORT_KNOWN), UNREAD); /* the registry of copyreg */
-    assert_int_equal(SCAN("\x80\x02X\2\0\0\0osp1_0\n.", NULL, LAM_IMPORT_KNOWN), UNREAD); /* Python: 10 */
+    assert_int_equal(SCAN("\x80\x02X\2\0\0\0osp1_0\n0g10\nX\6\0\0\0system\x93.", "os.system",
+                          LAM_IMPORT_RUNS),
+                     FOUND); /* 1_0 is 10 */
     assert_int_equal(SCAN("\x80\x02"
                           "c__torch__evil\nmake\n.",
                           "__torch__evil.make", LAM_IMPORT_OTHER),
@@ -162,7 +164,12 @@ static void entries_are_pickles_if_they_can_be(void **state) {
     } cases[] = {
         {"net/data/sample_inputs/model.pt", "cos\nsystem\n(S'id'\ntR.", "os.system", FOUND},
         {"net/data/constants/tensor_0", "(S'id'\nios\nsystem\n.", "os.system", FOUND},
-        {"net/data/constants/tensor_0", "V\\u006fs\nVsystem\n\x93.", "\\u006fs.system", FOUND},
+        {"net/data/constants/tensor_0", "V\\u006fs\nVsystem\n\x93.", "os.system", FOUND},
+        {"net/data/sample_inputs/model.pt", "I0x1F\n0cos\nsystem\n(S'id'\ntR.", "os.system", FOUND},
+        {"net/data/sample_inputs/model.pt", "cos\nsystem\n(S'id'\ntR!", "os.system", FOUND},
+        {"net/DATA.PKL", "cos\nsystem\n!", "os.system", FOUND}, /* torch finds data.pkl in any case */
+        {"net/extra/labels.txt", "cat\ndog\nbird\n", NULL, CLEAN},
+        {"net/extra/scores.csv", "class,score\n1,2\n.", NULL, CLEAN},
         {"net/code/__torch__/net.py", "class Net(Module):\n  training : bool\n", NULL, CLEAN},
         {"net/data/weights/weight_0", "N.\1\2", NULL, CLEAN},
         {"net/data/weights/weight_0", "c\xff\xfe\n\xff\n", NULL, CLEAN},
@@ -250,9 +257,46 @@ static void a_pickle_that_begins_as_another_format_is_found(void **state) {
         assert_string_equal(lam_read_format("both.bin"), cases[i].format);
         assert_int_equal(scanned("both.bin", "os.system", LAM_IMPORT_RUNS), FOUND);
     }
+    static const char *const before[] = {
+        "I0x1F\n0", "I 1_0 \n0", "Np1_0\n0",    "Np0\n0g+0\n0",
+        "}Nb0",     "N(e0",      "]NaK\1K\1s0", "ca b\nFloatStorage\n0",
+    };
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+        lmi_buf b; /* what Python's machine takes, too */
+        lmi_buf_init(&b);
+        lmi_putn(&b, cases[0].head, 9);
+        lmi_put(&b, before[i]);
+        lmi_put(&b, run);
+        lmi_pad(&b, ' ', 200);
+        save_bytes("both.bin", &b);
+        lmi_buf_free(&b);
+        if (scanned("both.bin", NULL, LAM_IMPORT_KNOWN) != FOUND) fail_msg("%s", before[i]);
+    }
     save_words("both.bin", "cos\nET12\n."); /* as the name of an ExecuTorch program is */
     assert_string_equal(lam_read_format("both.bin"), "ExecuTorch");
     assert_int_equal(scanned("both.bin", "os.ET12", LAM_IMPORT_RUNS), FOUND);
+}
+
+/* The last frame of the first pickle ends behind it: CPython's machine in C reads the second from there. And
+ * lines that are no text of a pickle as lamina keeps it, or too many values, are never clean. */
+static void what_machines_read_in_two_ways_is_never_clean(void **state) {
+    (void)state;
+    static const char two[] = "GGUF\3\0\0\0\0000\x95\x08\0\0\0\0\0\0\0N.!!!!!!cos\nsystem\n(S'id'\ntR.";
+    assert_int_equal(SCAN(two, "os.system", LAM_IMPORT_RUNS), FOUND);
+    assert_int_equal(SCAN("\x80\4\x95\3\0\0\0\0\0\0\0NK\0100N.", NULL, LAM_IMPORT_KNOWN), CLEAN);
+    assert_int_equal(SCAN("\x80\4\x95\2\0\0\0\0\0\0\0NK\0100N.", NULL, LAM_IMPORT_KNOWN), UNREAD);
+    for (int how = 0; how < 2; how++) {
+        lmi_buf b;
+        lmi_buf_init(&b);
+        lmi_putn(&b, "GGUF\3\0\0\0\0", 9);
+        if (how) lmi_put(&b, "Np");
+        lmi_pad(&b, how ? '0' : ']', how ? 20000 : 800000);
+        lmi_put(&b, how ? "1\n." : ".");
+        save_bytes("both.bin", &b);
+        lmi_buf_free(&b);
+        assert_string_equal(lam_read_format("both.bin"), "GGUF");
+        assert_int_equal(scanned("both.bin", NULL, LAM_IMPORT_KNOWN), UNREAD);
+    }
 }
 
 static const char run_it[] = "\x80\x02"
@@ -408,6 +452,7 @@ static void a_scan_that_fails_is_never_clean(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pickle_that_begins_as_another_format_is_found),
+        cmocka_unit_test(what_machines_read_in_two_ways_is_never_clean),
         cmocka_unit_test(imports_are_found_where_they_are_named),
         cmocka_unit_test(zip_files_are_scanned_to_their_inside),
         cmocka_unit_test(entries_are_pickles_if_they_can_be),

@@ -84,6 +84,11 @@ static const told made[] = {
     PICKLE("L12L\n.", "12"),
     PICKLE("L12\n.", "12"),
     PICKLE("L99999999999999999999L\n.", "long"),
+    PICKLE("I0x1F\n.", "31"), /* as Python's int() takes it */
+    PICKLE("I 1_000\t\n.", "1000"),
+    PICKLE("L+0b11L\n.", "3"),
+    PICKLE("I-0O17\n.", "-15"),
+    PICKLE("I1\0 and more\n.", "1"),
     PICKLE("J\xfe\xff\xff\xff.", "-2"),
     PICKLE("K\xff.", "255"),
     PICKLE("M\x00\x01.", "256"),
@@ -96,7 +101,12 @@ static const told made[] = {
     PICKLE("G\x3f\xf8\x00\x00\x00\x00\x00\x00.", "1.5f"),
     PICKLE("S'a b'\n.", "'a b'"),
     PICKLE("S\"it's\"\n.", "'it's'"),
+    PICKLE("S'a\0b'\n.", "'a'"), /* of three bytes */
     PICKLE("Va\n.", "'a'"),
+    PICKLE("V\\u006fs\\U0001f600\\ud800\n.", "'os\xf0\x9f\x98\x80\xef\xbf\xbd'"), /* escapes */
+    PICKLE("V\xe9\\\\u006f\\u12\\n\\\n.", "'\xc3\xa9\\\\u006f\\u12\\n\\'"),       /* Latin-1; no escapes */
+    PICKLE("V\\u20ac\n.", "'\xe2\x82\xac'"),
+    PICKLE("S'\\x6f\\163\\\\\\'\\q\\x6\\u006f\xe9'\n.", "'os\\'\\q\\x6\\u006f\xe9'"),
     PICKLE("U\x02hi.", "'hi'"),
     PICKLE("T\x01\x00\x00\x00x.", "'x'"),
     PICKLE("X\x01\x00\x00\x00y.", "'y'"),
@@ -150,11 +160,14 @@ static const told made[] = {
            "h\x00\x86.",
            "(5,5)"), /* BINPUT, BINGET */
     PICKLE("K\x05r\x01\x00\x00\x00j\x01\x00\x00\x00\x86.", "(5,5)"),
-    PICKLE("K\x05p3\ng3\n\x86.", "(5,5)"),  /* PUT, GET */
+    PICKLE("K\x05p3\ng3\n\x86.", "(5,5)"), /* PUT, GET */
+    PICKLE("K\x05p 1_0 \ng+10\n\x86.", "(5,5)"),
     PICKLE("K\x05\x94h\x00\x86.", "(5,5)"), /* MEMOIZE */
     PICKLE("ca\nB\n.", "a.B"),
     PICKLE("Va\nVB\n\x93.", "a.B"), /* STACK_GLOBAL */
     PICKLE("K\x01N\x93.", "?.?"),
+    PICKLE("ca\0b\nB\0\n.", "?.?"), /* names with a NUL */
+    PICKLE("X\3\0\0\0a\0bVB\n\x93.", "?.B"),
     PICKLE("ca\nB\n)R.", "a.B()"),
     PICKLE("ca\nB\nK\x01\x85\x81.", "a.B(1)"),         /* NEWOBJ */
     PICKLE("ca\nB\n)}\x92.", "a.B(?)"),                /* NEWOBJ_EX */
@@ -162,6 +175,17 @@ static const told made[] = {
     PICKLE("(ca\nB\nK\x01o.", "a.B(1)"),               /* OBJ */
     PICKLE("ca\nB\n)R}Va\nK\x01sb.", "a.B()|{'a':1}"), /* BUILD */
     PICKLE("ca\nB\n}b.", "a.B"),
+    PICKLE("K\x01}b.", "1"), /* nothing to set, or to add, is no error of any value */
+    PICKLE("K\x01Nb.", "1"),
+    PICKLE("K\x01(e.", "1"),
+    PICKLE("K\x01(u.", "1"),
+    PICKLE("]K\x01"
+           "aK\x00K\x02s.",
+           "[1]"), /* of a list in place of another */
+    PICKLE("\x96\x00\x00\x00\x00\x00\x00\x00\x00(K\x01"
+           "e.",
+           "0 bytes"),
+    PICKLE("K\x01QK\x00K\x02s.", "kept 1"),
     PICKLE("K\x01Q}b.", "kept 1"),
     PICKLE("ca\nB\n)RK\x01"
            "a.",
@@ -231,18 +255,26 @@ static void what_is_no_pickle_is_refused_at_its_place(void **state) {
         PICKLE(")K\x01"
                "a.",
                "can't grow"),
-        PICKLE("]K\x01K\x02s.", "can't grow"),
+        PICKLE("}K\x01"
+               "a.",
+               "can't grow"),
         PICKLE("}(K\x01u.", "a name without a value"),
         PICKLE("(K\x01"
                "d.",
                "a name without a value"),
-        PICKLE("K\x01}b.", "attributes of a value without any"),
+        PICKLE("K\x01}Va\nNsb.", "attributes of a value without any"),
         PICKLE("(o.", "an object without a class"),
         PICKLE("Iseven\n.", "no number"),
-        PICKLE("I 7\n.", "no number"),
+        PICKLE("I\n.", "no number"),
         PICKLE("I7x\n.", "no number"),
+        PICKLE("I0b\n.", "no number"),
+        PICKLE("I0b2\n.", "no number"),
+        PICKLE("I_7\n.", "no number"),
+        PICKLE("I-\n.", "no number"),
         PICKLE("F\n.", "no number"),
         PICKLE("gx\n.", "no number"),
+        PICKLE("Np-1\n.", "no number"),
+        PICKLE("Np0x1\n.", "no number"),
         PICKLE("Sa\n.", "a text without quotes"),
         PICKLE("S'a\n.", "a text without quotes"),
         PICKLE("S'a\"\n.", "a text without quotes"),
@@ -314,6 +346,65 @@ static void values_of_other_kinds_have_no_parts(void **state) {
     lmi_pickle_free(&p);
 }
 
+/* Of a line 16 KiB are kept, all of it is read, and a number in it is not known. */
+static void long_lines_are_read_to_their_end(void **state) {
+    (void)state;
+    static const struct {
+        const char *before, *after, *text;
+        lam_status status;
+    } cases[] = {
+        {"V", "\n.", "20000 bytes", LAM_OK}, {"S'", "'\n.", "20002 bytes", LAM_OK},
+        {"I", "\n.", "long", LAM_OK},        {"L", "L\n.", "long", LAM_OK},
+        {"F", "\n.", "inff", LAM_OK},        {"c", "\nB\n.", "?.B", LAM_OK},
+        {"Np", "\n.", "digits", LAM_LIMIT},  {"V", "", "a line that does not end", LAM_SYNTAX},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lmi_pickle p;
+        lmi_buf b, made_of;
+        lmi_buf_init(&b);
+        lmi_buf_init(&made_of);
+        lmi_put(&b, cases[i].before);
+        lmi_pad(&b, '1', 20000);
+        lmi_put(&b, cases[i].after);
+        assert_int_equal(pickled(&p, b.s, b.n), cases[i].status);
+        if (cases[i].status == LAM_OK) {
+            put_value(&made_of, &p, p.root);
+            assert_string_equal(lmi_buf_text(&made_of), cases[i].text);
+        } else if (!strstr(last.text, cases[i].text)) {
+            fail_msg("'%s' lacks '%s'", last.text, cases[i].text);
+        }
+        lmi_pickle_free(&p);
+        lmi_buf_free(&b);
+        lmi_buf_free(&made_of);
+    }
+}
+
+/* Where a frame does not end with an opcode, machines read on at other places. */
+static void frames_that_tear_an_opcode_are_noted(void **state) {
+    (void)state;
+#define FRAME(n) "\x95" n "\0\0\0\0\0\0\0"
+    static const struct {
+        const char *bytes;
+        size_t n;
+        uint64_t torn;
+    } cases[] = {
+        {FRAME("\2") "N.", 11, 0},
+        {FRAME("\1") "N0N.", 13, 0},
+        {FRAME("\5") "N.", 11, 14},
+        {FRAME("\3") "NK\1.", 13, 0},
+        {FRAME("\2") "NK\1.", 13, 11},
+        {FRAME("\x0a") FRAME("\1") "N0N.", 22, 0},
+        {FRAME("\x0a") FRAME("\3") "N0N.", 22, 19},
+        {"\x95\xff\xff\xff\xff\xff\xff\xff\xffN.", 11, UINT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lmi_pickle p;
+        assert_int_equal(pickled(&p, cases[i].bytes, cases[i].n), LAM_OK);
+        if (p.torn != cases[i].torn) fail_msg("case %zu: %llu", i, (unsigned long long)p.torn);
+        lmi_pickle_free(&p);
+    }
+}
+
 static void read_pickle(void *arg, bool *ok) {
     const told *t = arg;
     const lmi_bytes of = lmi_bytes_of(t->bytes, t->n, "made.pkl");
@@ -335,6 +426,8 @@ int main(void) {
         cmocka_unit_test(a_pickle_that_is_cut_is_refused_at_every_byte),
         cmocka_unit_test(what_is_no_pickle_is_refused_at_its_place),
         cmocka_unit_test(values_of_other_kinds_have_no_parts),
+        cmocka_unit_test(long_lines_are_read_to_their_end),
+        cmocka_unit_test(frames_that_tear_an_opcode_are_noted),
         cmocka_unit_test(no_allocation_is_needed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
