@@ -157,12 +157,12 @@ typedef struct lmi_onnx_model {
     const lmi_onnx_text *meta;
 } lmi_onnx_model;
 
-/* The returned pointers are not valid after a value or a node is added: inference adds none. */
+/* NULL for -1. The returned pointers are not valid after a value or a node is added: inference adds none. */
 static inline lmi_onnx_value *lmi_onnx_value_at(const lmi_onnx_model *m, int32_t i) {
-    return i < 0 ? NULL : lmi_vec_at(&m->values, (size_t)i);
+    return lmi_vec_at(&m->values, (size_t)i);
 }
 static inline lmi_onnx_node *lmi_onnx_node_at(const lmi_onnx_model *m, int32_t i) {
-    return i < 0 ? NULL : lmi_vec_at(&m->nodes, (size_t)i);
+    return lmi_vec_at(&m->nodes, (size_t)i);
 }
 /* The i-th argument or result; NULL: there is none, or it is left out. */
 static inline lmi_onnx_value *lmi_onnx_in(const lmi_onnx_model *m, const lmi_onnx_node *n, int32_t i) {

@@ -46,6 +46,11 @@ static bool operand(lmi_node_at *s, int32_t i, lmi_operand *out) {
     return out->cells != NULL;
 }
 
+/* A node is folded only where it has a first result. */
+static const lmi_onnx_value *first_result(const lmi_node_at *s) {
+    return lmi_onnx_value_at(s->all->m, s->n->out[0]);
+}
+
 /* How many elements there are of the first result, which is small where this runs, or of one with cells. */
 static int64_t count_of(const lmi_onnx_value *v) { return lmi_size_all(v->sizes, v->ndim); }
 
@@ -85,7 +90,7 @@ static bool unary_real(lmi_onnx_op op, double x, double *out) {
 }
 
 void lmi_fold_unary(lmi_node_at *s) {
-    const lmi_onnx_value *y = lmi_onnx_out(s->all->m, s->n, 0);
+    const lmi_onnx_value *y = first_result(s);
     const int64_t n = count_of(y);
     lmi_operand x;
     if (!operand(s, 0, &x)) return;
@@ -100,7 +105,7 @@ void lmi_fold_unary(lmi_node_at *s) {
 }
 
 void lmi_fold_cast(lmi_node_at *s) {
-    const lmi_onnx_value *y = lmi_onnx_out(s->all->m, s->n, 0);
+    const lmi_onnx_value *y = first_result(s);
     const int64_t n = count_of(y);
     lmi_operand x;
     if (!operand(s, 0, &x)) return;
@@ -191,7 +196,7 @@ static bool binary_real(lmi_onnx_op op, double a, double b, lmi_cell *out) {
 }
 
 void lmi_fold_binary(lmi_node_at *s) {
-    const lmi_onnx_value *y = lmi_onnx_out(s->all->m, s->n, 0);
+    const lmi_onnx_value *y = first_result(s);
     const int64_t n = count_of(y);
     lmi_operand a, b;
     if (!may_fold(s->all, lmi_arg(s, 0)) || !may_fold(s->all, lmi_arg(s, 1))) return;
@@ -212,7 +217,7 @@ void lmi_fold_binary(lmi_node_at *s) {
 /* -- more arguments -------------------------------------------------------------------------------------- */
 
 void lmi_fold_where(lmi_node_at *s) {
-    const lmi_onnx_value *y = lmi_onnx_out(s->all->m, s->n, 0), *v[2] = {lmi_arg(s, 1), lmi_arg(s, 2)};
+    const lmi_onnx_value *y = first_result(s), *v[2] = {lmi_arg(s, 1), lmi_arg(s, 2)};
     const int64_t n = count_of(y);
     lmi_operand c;
     if (!may_fold(s->all, lmi_arg(s, 0)) || !operand(s, 0, &c)) return;
@@ -239,7 +244,7 @@ static void extreme(lmi_cell *a, const lmi_cell *b, bool real, bool larger) {
 }
 
 static void fold_extreme(lmi_node_at *s, const int32_t *args, const bool *larger, int32_t n_args) {
-    const lmi_onnx_value *y = lmi_onnx_out(s->all->m, s->n, 0);
+    const lmi_onnx_value *y = first_result(s);
     const int64_t n = count_of(y);
     lmi_cell *cells = NULL;
     for (int32_t k = 0; k < n_args; k++) {
@@ -302,7 +307,7 @@ static void gather_up(lmi_onnx_op op, lmi_cell *all, const lmi_cell *c, bool rea
 }
 
 void lmi_fold_reduce(lmi_node_at *s) {
-    const lmi_onnx_value *y = lmi_onnx_out(s->all->m, s->n, 0);
+    const lmi_onnx_value *y = first_result(s);
     lmi_operand x;
     bool reduced[LMI_ONNX_MOST_AXES];
     if (!may_fold(s->all, lmi_arg(s, 0)) || !operand(s, 0, &x)) return;
@@ -371,7 +376,7 @@ static void move(lmi_node_at *s, int32_t k, const lmi_moves *by) {
 
 /* The same elements in the same order. */
 void lmi_fold_same(lmi_node_at *s) {
-    const lmi_onnx_value *x = lmi_arg(s, 0), *y = lmi_onnx_out(s->all->m, s->n, 0);
+    const lmi_onnx_value *x = lmi_arg(s, 0), *y = first_result(s);
     const lmi_cell *from = lmi_cells(s->all, x);
     if (!from || count_of(y) != count_of(x)) return;
     lmi_cells_set(s, 0, from);
@@ -393,7 +398,7 @@ void lmi_fold_transpose(lmi_node_at *s) {
 
 /* Expand and Tile: an axis of the argument begins anew. */
 static void repeat(lmi_node_at *s) {
-    const lmi_onnx_value *x = lmi_arg(s, 0), *y = lmi_onnx_out(s->all->m, s->n, 0);
+    const lmi_onnx_value *x = lmi_arg(s, 0), *y = first_result(s);
     int64_t step[LMI_ONNX_MOST_AXES] = {0};
     lmi_moves by = {0};
     if (!lmi_whole(x)) return;
@@ -441,7 +446,7 @@ void lmi_fold_split(lmi_node_at *s) {
 }
 
 void lmi_fold_concat(lmi_node_at *s) {
-    const lmi_onnx_value *y = lmi_onnx_out(s->all->m, s->n, 0);
+    const lmi_onnx_value *y = first_result(s);
     int64_t axis = lmi_onnx_int(s->n, "axis", s->n->opset < 4 ? 1 : 0), at = 0;
     const int64_t n = count_of(y);
     bool any = false;
@@ -471,7 +476,7 @@ void lmi_fold_concat(lmi_node_at *s) {
 }
 
 void lmi_fold_fill(lmi_node_at *s) {
-    const lmi_onnx_value *y = lmi_onnx_out(s->all->m, s->n, 0);
+    const lmi_onnx_value *y = first_result(s);
     const lmi_onnx_attribute *a = lmi_onnx_attr(s->n, "value");
     const lmi_onnx_value *t = a ? lmi_onnx_value_at(s->all->m, a->tensor) : NULL;
     lmi_cell zero = {.known = true};
@@ -486,7 +491,7 @@ void lmi_fold_fill(lmi_node_at *s) {
 /* -- by indices ------------------------------------------------------------------------------------------ */
 
 void lmi_fold_gather(lmi_node_at *s) {
-    const lmi_onnx_value *x = lmi_arg(s, 0), *i = lmi_arg(s, 1), *y = lmi_onnx_out(s->all->m, s->n, 0);
+    const lmi_onnx_value *x = lmi_arg(s, 0), *i = lmi_arg(s, 1), *y = first_result(s);
     int64_t axis = lmi_onnx_int(s->n, "axis", 0);
     if (!may_fold(s->all, x) || !may_fold(s->all, i) || !lmi_axis_of(&axis, x->ndim)) return;
     const lmi_cell *at = lmi_cells(s->all, i), *from = at ? lmi_cells(s->all, x) : NULL;
@@ -543,7 +548,7 @@ static int64_t part_at(const lmi_onnx_value *x, int32_t from, const lmi_cell *ro
 }
 
 void lmi_fold_gather_nd(lmi_node_at *s) {
-    const lmi_onnx_value *x = lmi_arg(s, 0), *i = lmi_arg(s, 1), *y = lmi_onnx_out(s->all->m, s->n, 0);
+    const lmi_onnx_value *x = lmi_arg(s, 0), *i = lmi_arg(s, 1), *y = first_result(s);
     const lmi_cell *from = lmi_cells(s->all, x), *index = from ? lmi_cells(s->all, i) : NULL;
     if (!index || lmi_onnx_int(s->n, "batch_dims", 0) != 0) return;
     const int64_t n = count_of(y), row = i->sizes[i->ndim - 1]; /* as the rule of shapes has seen */
@@ -615,7 +620,7 @@ static bool is_set(const lmi_onnx_value *x, const lmi_cell *c) {
 /* The indices of elements that are not zero, an axis a row. The rule of shapes has seen that all are known.
  */
 void lmi_fold_nonzero(lmi_node_at *s) {
-    const lmi_onnx_value *x = lmi_arg(s, 0), *y = lmi_onnx_out(s->all->m, s->n, 0);
+    const lmi_onnx_value *x = lmi_arg(s, 0), *y = first_result(s);
     const lmi_cell *from = lmi_cells(s->all, x);
     int64_t found = 0;
     if (!from) return;
@@ -636,7 +641,7 @@ void lmi_fold_nonzero(lmi_node_at *s) {
 }
 
 void lmi_fold_compress(lmi_node_at *s) {
-    const lmi_onnx_value *x = lmi_arg(s, 0), *c = lmi_arg(s, 1), *y = lmi_onnx_out(s->all->m, s->n, 0);
+    const lmi_onnx_value *x = lmi_arg(s, 0), *c = lmi_arg(s, 1), *y = first_result(s);
     const lmi_cell *from = lmi_cells(s->all, x), *take = from ? lmi_cells(s->all, c) : NULL;
     int64_t found = 0;
     if (!take || lmi_onnx_attr(s->n, "axis")) return;

@@ -190,6 +190,12 @@ static float float_of(uint32_t bits) {
     return f;
 }
 
+static double double_of(uint64_t bits) {
+    double f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
 void lmi_real_bits(int32_t type, double f, uint64_t *out) {
     if (type == LMI_ONNX_DOUBLE)
         memcpy(out, &f, sizeof *out);
@@ -227,7 +233,7 @@ static lmi_cell cell_of(int32_t type, const unsigned char *raw, int64_t i) {
     const unsigned char *at = raw + i * (bits / 8);
     uint64_t u = bits == 8 ? *at : bits == 16 ? lmi_le16(at) : bits == 32 ? lmi_le32(at) : lmi_le64(at);
     if (type == LMI_ONNX_DOUBLE)
-        memcpy(&c.f, &u, sizeof c.f);
+        c.f = double_of(u);
     else if (type == LMI_ONNX_FLOAT)
         c.f = (double)float_of((uint32_t)u);
     else if (type == LMI_ONNX_FLOAT16)

@@ -10,7 +10,9 @@
 
 enum { MOST_LINE = 1 << 14, LEAST_MEMORY = 16 << 20 };
 
-typedef struct machine {
+typedef struct machine machine;
+typedef lam_status (*operation)(machine *m, unsigned char op);
+struct machine {
     lmi_pickle *p;
     lmi_cursor c;
     uint64_t from, op; /* where the pickle begins, and the opcode that runs, in bytes of the file */
@@ -21,8 +23,9 @@ typedef struct machine {
     lmi_map memo;      /* of a number: the value */
     int32_t next_memo;
     int32_t none, yes, no, empty; /* values that are kept once */
+    operation of[256];            /* what an opcode does; NULL: there is no such one */
     lam_error *e;
-} machine;
+};
 
 static lam_status bad(const machine *m, const char *what) {
     return lmi_bytes_bad(m->c.of, m->op, m->e, what);
@@ -527,10 +530,7 @@ static lam_status op_outside(machine *m, unsigned char op) {
                        (unsigned long long)m->op);
 }
 
-typedef lam_status (*operation)(machine *m, unsigned char op);
-
-/* The function of each opcode; the others are left as they are. */
-static void set_operations(operation of[256]) {
+static void set_operations(machine *m) {
     static const struct {
         const char *ops;
         operation run;
@@ -548,13 +548,12 @@ static void set_operations(operation of[256]) {
         {"\x82\x83\x84\x97", op_outside}, /* EXT1, EXT2, EXT4, NEXT_BUFFER */
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        for (const char *op = all[i].ops; *op; op++) of[(unsigned char)*op] = all[i].run;
+        for (const char *op = all[i].ops; *op; op++) m->of[(unsigned char)*op] = all[i].run;
 }
 
 /* Runs until STOP. */
 static lam_status run(machine *m) {
-    operation table[256] = {NULL};
-    set_operations(table);
+    set_operations(m);
     for (uint64_t k = 0;; k++) {
         const unsigned char *op;
         m->op = m->c.at;
@@ -567,8 +566,8 @@ static lam_status run(machine *m) {
         } else if (code == 0x98) { /* READONLY_BUFFER */
             LAM_TRY(need(m, 1));
         } else {
-            if (!table[code]) return bad(m, "no opcode of a pickle");
-            LAM_TRY(table[code](m, code));
+            if (!m->of[code]) return bad(m, "no opcode of a pickle");
+            LAM_TRY(m->of[code](m, code));
         }
         if (m->op < m->frame && m->c.at > m->frame && code != 0x95) m->p->torn = m->frame;
         if (k % 1024 == 0) LAM_TRY(check_memory(m));

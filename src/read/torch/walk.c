@@ -191,9 +191,9 @@ static lam_status add_tensor(walking *w, const frame *f, const char *path, lmi_s
         snprintf(number, sizeof number, "[%d]", (int)lmi_tensors_n(w->t));
         LAM_TRY(join(w, path, number, &x->name));
     }
-    if ((f && f->role != ANY) || w->state) {
+    if (w->state || (f && f->role != ANY)) {
         x->role_known = true;
-        x->buffer = w->state || f->role == BUFFERS;
+        x->buffer = w->state || (f && f->role == BUFFERS);
     }
     if (f && f->class && f->class->buffers) {
         x->role_known = true;
@@ -255,7 +255,7 @@ static lam_status note_item(walking *w, const frame *f) {
 }
 
 static lam_status visit(walking *w, const frame *f, const char *path, int32_t value) {
-    lmi_stored_tensor x;
+    lmi_stored_tensor x = {0};
     uint64_t identity;
     bool is_tensor;
     LAM_TRY(lmi_torch_tensor(w->t, w->p, w->in, value, &x, &identity, &is_tensor, w->e));
