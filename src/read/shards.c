@@ -169,9 +169,10 @@ typedef struct held {
     lmi_arena arena;
     const char *name[LMI_FOLDER];
     int32_t n[LMI_FOLDER];
-    bool sharded;     /* it has the description that torch.distributed.checkpoint writes */
-    lam_error unread; /* of the first by name of the files that can't be read */
-    lmi_vec folders;  /* const char *: those in it */
+    bool sharded;        /* it has the description that torch.distributed.checkpoint writes */
+    lam_error unread;    /* of the first by name of the files that can't be read */
+    int64_t unread_size; /* bytes of the largest of these */
+    lmi_vec folders;     /* const char *: those in it */
 } held;
 
 static void held_init(held *h) {
@@ -204,6 +205,8 @@ static lam_status look_at(held *h, const char *folder, const char *name, lam_err
     lam_status s = format_at(path, &format, &why);
     if (s == LAM_NOMEM) return lmi_nomem(e);
     if (s == LAM_IO && lmi_is_folder(path)) return lmi_vec_put(&h->folders, &path, e);
+    struct stat st;
+    if (s == LAM_IO && stat(path, &st) == 0 && st.st_size > h->unread_size) h->unread_size = st.st_size;
     if (s == LAM_IO && is_before(why.where, h->unread.status == LAM_OK ? NULL : h->unread.where))
         h->unread = why;
     if (format == LMI_NO_FORMAT || format == LMI_REPORT || format == LMI_PICKLE || format == LMI_TAR)
@@ -238,27 +241,37 @@ static lmi_format first_of(const held *h) {
     return LMI_NO_FORMAT;
 }
 
-/* True if a model's file can be read from the folder. */
-static lam_status look_below(const char *path, bool *has, lam_error *e) {
+/* Whether a model's file can be read from the folder, and the size of the largest file that can't be, as by a
+ * process that gave up to read it. */
+static lam_status look_below(const char *path, bool *has, int64_t *unread, lam_error *e) {
     held h;
     held_init(&h);
     lam_status s = look_through(&h, path, NULL);
     *has = s == LAM_OK && !h.sharded && first_of(&h) != LMI_NO_FORMAT;
+    *unread = h.unread_size;
     held_free(&h);
     return s == LAM_NOMEM ? lmi_nomem(e) : LAM_OK;
 }
 
-/* Refuses a folder without a model's file, and names the first folder in it that has one. */
+/* Refuses a folder without a model's file, and names the first folder in it that has one. Where these can't
+ * be read, the one with the largest file may have one. */
 static lam_status no_model(const held *h, const char *folder, lam_error *e) {
     static const char none[] = "the folder has no model file that lamina reads";
-    const char *below = NULL;
+    const char *below = NULL, *may = NULL;
+    int64_t most = 0;
     for (size_t i = 0; e && i < h->folders.n; i++) { /* without a reason to give, none is looked for */
         const char *path = *(const char **)lmi_vec_at(&h->folders, i);
         bool has = false;
-        if (is_before(path, below)) LAM_TRY(look_below(path, &has, e));
-        if (has) below = path;
+        int64_t unread = 0;
+        LAM_TRY(look_below(path, &has, &unread, e));
+        if (has && is_before(path, below)) below = path;
+        if (unread > most || (unread == most && may && is_before(path, may))) {
+            may = path;
+            most = unread;
+        }
     }
     if (below) return lmi_fail(e, LAM_UNSUPPORTED, folder, "%s, and %s has one; give that", none, below);
+    if (may) return lmi_fail(e, LAM_UNSUPPORTED, folder, "%s; if %s has one, give that", none, may);
     return lmi_fail(e, LAM_FAILED, folder, "%s", none);
 }
 

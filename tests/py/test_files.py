@@ -84,6 +84,15 @@ def test_files_and_runs_are_compared(tmp_path, net):
     assert file.plot("icicle")
 
 
+def test_the_order_of_tensors_in_a_file_is_no_difference(tmp_path, net):
+    state = net.state_dict()
+    turned = safetensors(tmp_path / "turned", dict(reversed(state.items())))
+    change = lamina.read(safetensors(tmp_path / "net", state)).diff(lamina.read(turned))
+    assert "Nothing differs" in str(change)
+    rows = json.loads(lamina.read(turned).to_json())["rows"]
+    assert next(row for row in rows if row["path"] == "1")["attributes"]["dtype"] == "float32 int64"
+
+
 def test_a_saved_report_of_a_file_prints_what_the_file_printed(tmp_path, net):
     report = lamina.read(safetensors(tmp_path / "net", net.state_dict()))
     report.to_json(tmp_path / "net.json")

@@ -292,6 +292,11 @@ def fp8(scale, end, of):
 
 def int8(kind):
     numbers = torch.randint(-127, 128, (20, 64))
+    if kind == "quanto":
+        scales = eights(20, 1)
+        tensors = {"up.weight._data": numbers.to(torch.int8), "up.weight._scale": scales}
+        tensors |= {f"up.{name}_scale": torch.tensor(1.0) for name in ("input", "output")}
+        return tensors, numbers * scales.double(), {}
     if kind == "bitsandbytes":
         rows = torch.randint(1, 9, (20,)) * 127 / 8
         tensors = {"up.weight": numbers.to(torch.int8), "up.SCB": rows}
@@ -350,6 +355,7 @@ ROWS = {
     "fp8, small blocks": lambda: fp8((25, 20), "weight_scale_inv", (8, 8)),
     "int8": lambda: int8("compressed"),
     "int8, bitsandbytes": lambda: int8("bitsandbytes"),
+    "int8, quanto": lambda: int8("quanto"),
     "nf4": lambda: bitsandbytes("nf4", nested=False),
     "fp4": lambda: bitsandbytes("fp4", nested=False),
     "nf4, scales in a table": lambda: bitsandbytes("nf4", nested=True),

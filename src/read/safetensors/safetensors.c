@@ -127,12 +127,11 @@ static int64_t bytes_of(const known_type *type, const int64_t *sizes, int32_t n)
 
 /* Some tensors tell about others: a shape of two numbers, or a text. */
 static lam_status take_values(const reading *r, lmi_stored_tensor *x, const extent *place) {
-    static const char *const shapes = ".weight_shape", *const states = ".weight.quant_state.";
-    const size_t n = strlen(x->name), tail = strlen(shapes);
+    static const char *const states = ".weight.quant_state.";
     unsigned char two[16];
     const bool wide = x->bytes == sizeof two && strcmp(x->type, "int64") == 0;
     const bool narrow = x->bytes == sizeof two / 2 && strcmp(x->type, "int32") == 0;
-    if ((wide || narrow) && n >= tail && strcmp(x->name + n - tail, shapes) == 0) {
+    if ((wide || narrow) && (lmi_ends_in(x->name, ".weight_shape") || lmi_ends_in(x->name, ".shape"))) {
         LAM_TRY(lmi_bytes_read(r->of, r->data + (uint64_t)place->from, two, (size_t)x->bytes, r->e));
         for (int i = 0; i < 2; i++)
             x->shape[i] = wide ? (int64_t)lmi_le64(two + 8 * i) : (int64_t)(int32_t)lmi_le32(two + 4 * i);

@@ -20,11 +20,12 @@ typedef struct joining {
     bool bad; /* memory ran out for it */
 } joining;
 
-/* The tensor whose name is the stem and `end`; NULL: there is none. */
+/* The tensor whose name is the stem and `end`; NULL: there is none. Without a stem, as in the state of one
+ * layer alone, there is no dot before. */
 static lmi_stored_tensor *part(joining *k, const char *end) {
     lmi_buf_clear(&k->name);
     lmi_putn(&k->name, k->stem, k->n);
-    lmi_put(&k->name, end);
+    lmi_put(&k->name, k->n == 0 && *end == '.' ? end + 1 : end);
     k->bad = k->bad || k->name.bad;
     const int32_t i = k->name.bad ? -1 : lmi_tensors_find(k->t, k->name.s);
     return i < 0 ? NULL : lmi_tensors_at(k->t, i);
@@ -276,14 +277,61 @@ static lam_status join_bytes(joining *k, const lmi_stored_tensor *scales, const 
     return LAM_OK;
 }
 
+static const char *const hqq_parts[] = {".scale",
+                                        ".zero",
+                                        ".shape",
+                                        ".nbits",
+                                        ".group_size",
+                                        ".axis",
+                                        ".packing",
+                                        ".view_as_float",
+                                        ".unpack_view_dtype",
+                                        ".compute_dtype",
+                                        ".quant_scale",
+                                        ".quant_zero",
+                                        ".optimize",
+                                        ".round_zero",
+                                        ".channel_wise",
+                                        ".offload_meta",
+                                        ".encoded_state_dict",
+                                        ".stores_quant_config",
+                                        NULL};
+
+/* HQQ: numbers whose bits and shape are values of other tensors, which not every reader of files takes. */
+static lam_status join_hqq(joining *k) {
+    const lmi_stored_tensor *shape = part(k, ".shape"), *scales = part(k, ".scale");
+    const bool stated = shape && shape->shape[0] > 0;
+    if (k->bad || !part(k, ".zero")) return LAM_OK;
+    LAM_TRY(become(k, "hqq", 0, values_of(k, scales), stated ? 2 : -1, stated ? shape->shape : NULL));
+    take_all(k, hqq_parts);
+    return LAM_OK;
+}
+
+static const char *const quanto_parts[] = {".weight._scale", ".weight._shift", ".input_scale",
+                                           ".output_scale", NULL};
+
+/* optimum-quanto: bytes with a scale for each row; of fewer bits in groups, whose size the file does not
+ * tell. */
+static lam_status join_quanto(joining *k, bool groups) {
+    const lmi_stored_tensor *x = k->x, *scales = part(k, ".weight._scale");
+    if (k->bad || !scales || lam_dtype_bits(x->dtype) != 8) return LAM_OK;
+    LAM_TRY(become(k,
+                   groups                         ? "quanto"
+                   : lam_dtype_is_float(x->dtype) ? "fp8"
+                                                  : "int8",
+                   0, values_of(k, scales), groups ? -1 : x->ndim, groups ? NULL : x->sizes));
+    take_all(k, quanto_parts);
+    return LAM_OK;
+}
+
 /* -- which method ---------------------------------------------------------------------------------------- */
 
 /* True if the name ends so: the stem is what is before. */
 static bool ends(joining *k, const char *end) {
     const size_t n = strlen(end);
-    if (k->all < n || memcmp(k->stem + k->all - n, end, n) != 0) return false;
-    k->n = k->all - n;
-    return true;
+    k->n = k->all < n ? 0 : k->all - n;
+    if (k->all < n) return *end == '.' && strcmp(k->stem, end + 1) == 0;
+    return memcmp(k->stem + k->n, end, n) == 0;
 }
 
 /* Two 4-bit floats in each byte, by torch's type for them. */
@@ -332,6 +380,9 @@ static lam_status join(joining *k) {
     if (k->x->dtype == k->two_of_4 && k->x->ndim > 0 && k->x->ndim <= LMI_MOST_AXES) return join_halves(k);
     if (ends(k, ".weight")) return join_weight(k);
     if (ends(k, ".qweight")) return join_qweight(k);
+    if (ends(k, ".W_q")) return join_hqq(k);
+    if (ends(k, ".weight._data._data")) return join_quanto(k, true);
+    if (ends(k, ".weight._data")) return join_quanto(k, false);
     if (ends(k, ".weight_packed")) return join_compressed(k);
     return ends(k, "_blocks") ? join_blocks(k) : join_experts(k);
 }

@@ -58,17 +58,18 @@ const char *lmi_tensors_mix(lmi_tensors *t) {
     lmi_vec all;
     lmi_map known;
     lmi_buf text;
-    bool ok = true;
+    bool ok = true, whole = true;
     int64_t last = 0;
     lmi_vec_init(&all, sizeof(share));
     lmi_map_init(&known);
     lmi_buf_init(&text);
-    for (int32_t i = 0; ok && i < lmi_tensors_n(t); i++) {
+    for (int32_t i = 0; ok && whole && i < lmi_tensors_n(t); i++) {
         const lmi_stored_tensor *x = lmi_tensors_at(t, i);
-        if (x->in < 0 && x->same < 0 && !lmi_is_buffer(x) && x->numel > 0 && x->bytes >= 0)
-            ok = add(&all, &known, x, &last);
+        if (x->in >= 0 || x->same >= 0 || lmi_is_buffer(x)) continue;
+        whole = x->numel >= 0; /* of an unknown number of weights no share is known */
+        if (x->numel > 0 && x->bytes >= 0) ok = add(&all, &known, x, &last);
     }
-    if (ok && all.n) put(&text, all.data, all.n);
+    if (ok && whole && all.n) put(&text, all.data, all.n);
     const char *out = ok ? lmi_buf_keep(&text, &t->arena) : NULL;
     if (!ok) lmi_buf_free(&text);
     lmi_vec_free(&all);

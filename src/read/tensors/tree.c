@@ -304,29 +304,36 @@ static lam_status add_health(growing *g) {
     return lmi_tensors_health(g->t, place, g->b, g->e);
 }
 
-/* The types of a module's tensors, each once: "q4_K, float32". */
-static lam_status add_types(growing *g, int32_t *type_of, lmi_buf *text, int32_t from, int32_t to) {
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The types of a module's tensors, each once: "float32 q4_K". They are in the order of the alphabet, since
+ * that of the tensors differs from file to file. */
+static lam_status add_types(growing *g, int32_t *type_of, lmi_vec *types, int32_t from, int32_t to) {
     const char *first = NULL; /* of most modules the one type */
-    lmi_buf_clear(text);
+    lmi_buf text;
+    types->n = 0;
     for (int32_t i = from; i < to; i++) {
         const lmi_stored_tensor *x = lmi_tensors_at(g->t, type_of[i]);
         if (x->in >= 0 || x->type == first) continue;
-        if (first && !text->n) lmi_put(text, first);
-        if (!first) {
-            first = x->type;
-        } else if (!lmi_listed(lmi_buf_text(text), x->type)) {
-            if (text->n) lmi_putc(text, ' ');
-            lmi_put(text, x->type);
-        }
+        if (!first) first = x->type;
+        LAM_TRY(lmi_vec_put(types, &x->type, g->e));
     }
-    LAM_TRY(lmi_buf_status(text, g->e));
-    const char *types = text->n ? text->s : first;
-    if (!types || !*types) return LAM_OK;
-    const lam_value v = {.type = LAM_TEXT, .text = types};
-    return lam_build_attr(g->b, at(g, g->of[type_of[from]])->module, "dtype", &v, g->e);
+    if (!first || !*first) return LAM_OK;
+    lmi_buf_init(&text);
+    const char *const *type = types->data;
+    if (types->n > 1) qsort(types->data, types->n, sizeof first, by_text);
+    for (size_t i = 0; types->n > 1 && i < types->n; i++)
+        if (i == 0 || strcmp(type[i], type[i - 1]) != 0) lmi_putf(&text, "%s%s", i ? " " : "", type[i]);
+    const lam_value v = {.type = LAM_TEXT, .text = types->n > 1 ? lmi_buf_text(&text) : first};
+    lam_status s = lmi_buf_status(&text, g->e);
+    if (s == LAM_OK) s = lam_build_attr(g->b, at(g, g->of[type_of[from]])->module, "dtype", &v, g->e);
+    lmi_buf_free(&text);
+    return s;
 }
 
-static lam_status add_attrs(growing *g, lmi_buf *text) {
+static lam_status add_attrs(growing *g, lmi_vec *types) {
     const int32_t n = lmi_tensors_n(g->t);
     lmi_groups by;
     for (size_t i = 0; i < g->t->attrs.n; i++) {
@@ -336,7 +343,7 @@ static lam_status add_attrs(growing *g, lmi_buf *text) {
     if (!lmi_group_by(&g->arena, g->of, n, (int32_t)g->nodes.n, &by)) return lmi_nomem(g->e);
     for (size_t k = 0; k < g->nodes.n; k++)
         if (by.start[k + 1] > by.start[k])
-            LAM_TRY(add_types(g, by.order, text, by.start[k], by.start[k + 1]));
+            LAM_TRY(add_types(g, by.order, types, by.start[k], by.start[k + 1]));
     return LAM_OK;
 }
 
@@ -344,7 +351,7 @@ static lam_status grow(growing *g) {
     const int32_t n = lmi_tensors_n(g->t);
     const char **last = lmi_alloc(&g->arena, (uint64_t)n, sizeof *last);
     int32_t root;
-    lmi_buf text;
+    lmi_vec types;
     g->of = lmi_alloc_none(&g->arena, n);
     g->made = lmi_alloc_none(&g->arena, n);
     if (!last || !g->of || !g->made) return lmi_nomem(g->e);
@@ -360,9 +367,9 @@ static lam_status grow(growing *g) {
     for (int32_t i = 0; i < n; i++)
         if (g->of[i] >= 0) LAM_TRY(add_tensor(g, i, last[i]));
     LAM_TRY(add_health(g));
-    lmi_buf_init(&text);
-    lam_status s = add_attrs(g, &text);
-    lmi_buf_free(&text);
+    lmi_vec_init(&types, sizeof(const char *));
+    lam_status s = add_attrs(g, &types);
+    lmi_vec_free(&types);
     return s;
 }
 

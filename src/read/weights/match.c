@@ -46,6 +46,9 @@ static void by_name(matching *k) {
 static const char *owner_of(const lmi_stored_tensor *x, char *room, size_t size) {
     static const char *const ends[][2] = {{".qweight", ".weight"},
                                           {".weight_packed", ".weight"},
+                                          {".W_q", ".weight"},
+                                          {".weight._data._data", ".weight"},
+                                          {".weight._data", ".weight"},
                                           {"_blocks", ""}};
     const size_t n = strlen(x->name);
     for (size_t i = 0; x->packed && i < sizeof ends / sizeof *ends; i++) {

@@ -260,7 +260,7 @@ static bool place_table(by_rows *u) {
 
 /* True for a part that says nothing of the values, or what is known anyway. */
 static bool is_beside(const lmi_stored_tensor *x) {
-    static const char *const ends[] = {"input_scale", "input_global_scale", ".weight_shape"};
+    static const char *const ends[] = {"input_scale", "output_scale", "input_global_scale", ".weight_shape"};
     const size_t n = strlen(x->name);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const size_t tail = strlen(ends[i]);

@@ -120,6 +120,38 @@ static void every_screen_is_that_of_an_unconfined_process(void **state) {
     }
 }
 
+static void write_words(const char *path, const char *words) {
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(words, f);
+    fclose(f);
+}
+
+/* Files of folders in the one that is named are not read, and the folder with the largest is named. */
+static void a_folder_of_folders_names_one_that_may_have_a_model(void **state) {
+    (void)state;
+    static const char header[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}";
+    int code;
+    char file[8];
+    mkdir("nested", 0777);
+    mkdir("nested/config", 0777);
+    mkdir("nested/unet", 0777);
+    write_words("nested/config/c.json", "{}");
+    FILE *f = fopen("nested/unet/m.st", "wb");
+    const unsigned char length[8] = {sizeof header - 1};
+    assert_non_null(f);
+    fwrite(length, 1, sizeof length, f);
+    fwrite(header, 1, sizeof header - 1, f);
+    fclose(f);
+    const char *text = said("show nested", false, NULL, file, sizeof file, &code);
+    assert_int_equal(code, 3);
+    assert_non_null(strstr(text, "model file that lamina reads, and nested/unet has one; give that"));
+    if (lmi_can_confine() != 3) return;
+    text = said("show nested", true, NULL, file, sizeof file, &code);
+    assert_int_equal(code, 3);
+    assert_non_null(strstr(text, "model file that lamina reads; if nested/unet has one, give that"));
+}
+
 /* The pager is a program that was chosen before. */
 static void a_pager_is_started_before(void **state) {
     (void)state;
@@ -196,6 +228,7 @@ static void a_link_in_the_folder_of_an_index_is_read(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_screen_is_that_of_an_unconfined_process),
+        cmocka_unit_test(a_folder_of_folders_names_one_that_may_have_a_model),
         cmocka_unit_test(a_pager_is_started_before),
         cmocka_unit_test(the_summary_of_a_job_is_added_to),
         cmocka_unit_test(only_files_of_models_are_confined),

@@ -118,6 +118,40 @@ static void parts_may_be_odd(void **state) {
     are_told(all, sizeof all / sizeof *all);
 }
 
+/* Of HQQ the shape is a value, and of optimum-quanto's bits a group's size is not told. A layer alone has
+ * names without a stem. */
+static void layers_may_be_alone_or_tell_their_sizes_elsewhere(void **state) {
+    (void)state;
+    static const odd all[] = {
+        {"0.weight._data I8 8,16 128; 0.weight._scale F32 8,1 32; 0.input_scale F32 - 4; 0.bias F32 8 32",
+         "{}", 136, "11.5 bits a weight: int8 94 %, float32 5.9 %"},
+        {"0.weight._data F8_E4M3 8,16 128; 0.weight._scale F32 8,1 32", "{}", 128,
+         "10.0 bits a weight: all fp8"},
+        {"0.weight._data._data U8 8,16 128; 0.weight._scale F32 8,1 32; 0.weight._shift F32 8,1 32; 0.bias "
+         "F32 8 32",
+         "{}", -1, NULL},
+        {"0.weight._data I8 8,16 128; 0.bias F32 8 32", "{}", 8, "32.0 bits a weight: all float32"},
+        {"0.weight._data I16 8,16 256; 0.weight._scale F32 8,1 32", "{}", 8,
+         "32.0 bits a weight: all float32"},
+        {"W_q U8 8,16 128; scale F16 8,1 16; zero F16 8,1 16; nbits I32 - 4; bias F16 8 16", "{}", -1, NULL},
+        {"W_q U8 8,16 128; scale F16 8,1 16", "{}", 8, "16.0 bits a weight: all float16"},
+        {"weight I8 32,32 1024; SCB F32 32 128", "{}", 1024, "9.00 bits a weight: all int8"},
+        {"qweight I32 8,32 1024; qzeros I32 2,4 32; scales F16 2,32 128", QUANTISED("\"bits\":4"), 2048,
+         "4.63 bits a weight: all gptq-int4"},
+    };
+    are_told(all, sizeof all / sizeof *all);
+    lmi_buf b = safetensors_made("l.W_q U8 4,16 64; l.scale F16 2,1 4; l.zero F16 2,1 4; l.shape I64 2 16");
+    b.s[b.n - 16] = 8;
+    b.s[b.n - 8] = 16;
+    save_bytes("hqq.safetensors", &b);
+    lmi_buf_free(&b);
+    lam_model *m = opened("hqq.safetensors");
+    lam_costs *c = costs_of(m);
+    is_exactly(lam_costs_params(c).params, 128);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 /* A shape that could be of two widths is that of the stated one. */
 static void a_told_shape_may_be_of_the_stated_bits(void **state) {
     (void)state;
@@ -175,6 +209,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(configurations_may_be_odd),
         cmocka_unit_test(parts_may_be_odd),
+        cmocka_unit_test(layers_may_be_alone_or_tell_their_sizes_elsewhere),
         cmocka_unit_test(a_told_shape_may_be_of_the_stated_bits),
         cmocka_unit_test(a_state_may_be_odd),
         cmocka_unit_test(the_class_of_a_whole_is_told),

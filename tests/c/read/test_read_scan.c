@@ -89,6 +89,11 @@ static void imports_are_found_where_they_are_named(void **state) {
                           "ccollections\nOrderedDict\ncbuiltins\nset\n0.",
                           NULL, LAM_IMPORT_KNOWN),
                      CLEAN);
+    assert_int_equal(
+        SCAN("\x80\x02"
+             "cbuiltins\nEllipsis\nctorch\nScriptObject\nctorch.nn.parallel.data_parallel\nDataParallel\n.",
+             NULL, LAM_IMPORT_KNOWN),
+        CLEAN);
     assert_int_equal(SCAN("\x80\x02K\1.", NULL, LAM_IMPORT_KNOWN), CLEAN);
     assert_int_equal(SCAN("\x80\x02K\1", NULL, LAM_IMPORT_KNOWN), UNREAD);
     assert_int_equal(SCAN("\x80\x02K\1.and more", NULL, LAM_IMPORT_KNOWN), UNREAD);
