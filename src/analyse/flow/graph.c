@@ -178,7 +178,7 @@ static lam_status link_outputs(lam_graph *g, lam_error *e) {
 
 /* the whole graph */
 
-static lam_status build(lam_graph *g, lam_error *e) {
+static lam_status build(lam_graph *g, bool edges, lam_error *e) {
     const lam_model *m = g->m;
     g->of_op = lmi_alloc_none(&g->arena, m->n_ops);
     g->of_tensor = lmi_alloc_none(&g->arena, m->n_tensors);
@@ -195,8 +195,8 @@ static lam_status build(lam_graph *g, lam_error *e) {
     LAM_TRY(add_ops(g, e));
     for (int32_t i = 0; i < m->n_events; i++)
         if (m->events[i].parent < 0) LAM_TRY(add_args(g, i, true, e));
-    LAM_TRY(link_ops(g, e));
-    LAM_TRY(link_outputs(g, e));
+    if (edges) LAM_TRY(link_ops(g, e));
+    if (edges) LAM_TRY(link_outputs(g, e));
     return lmi_graph_findings(g, e);
 }
 
@@ -211,7 +211,7 @@ static lam_status take_given(lam_graph *g, const lmi_given *from, lam_error *e) 
     return take_findings(&g->no_gradient, from->n_no_gradient, (const char *const(*)[2])from->no_gradient, e);
 }
 
-lam_status lam_graph_new(lam_graph **out, const lam_model *m, lam_error *e) {
+static lam_status make(lam_graph **out, const lam_model *m, bool edges, lam_error *e) {
     if (!out) return lmi_fail(e, LAM_USAGE, "lam_graph_new", "there is nowhere to put the result");
     *out = NULL;
     if (!m) return lmi_fail(e, LAM_USAGE, "lam_graph_new", "there is no model to draw");
@@ -230,12 +230,17 @@ lam_status lam_graph_new(lam_graph **out, const lam_model *m, lam_error *e) {
     lmi_vec_init(&g->unused, sizeof(lmi_finding));
     lmi_vec_init(&g->no_gradient, sizeof(lmi_finding));
     g->m = m;
-    lam_status s = m->given ? take_given(g, m->given, e) : build(g, e);
+    lam_status s = m->given ? take_given(g, m->given, e) : build(g, edges, e);
     if (s == LAM_OK)
         *out = g;
     else
         lam_graph_free(g);
     return s;
+}
+
+lam_status lam_graph_new(lam_graph **out, const lam_model *m, lam_error *e) { return make(out, m, true, e); }
+lam_status lmi_graph_found(lam_graph **out, const lam_model *m, lam_error *e) {
+    return make(out, m, false, e);
 }
 
 void lam_graph_free(lam_graph *g) {

@@ -31,6 +31,8 @@ typedef struct lmi_finding {
     const char *path, *reason;
 } lmi_finding;
 
+/* A graph for its findings alone: it has no edges. As lam_graph_new. */
+lam_status lmi_graph_found(lam_graph **out, const lam_model *m, lam_error *e);
 /* Fills unused and no_gradient (unused.c). */
 lam_status lmi_graph_findings(lam_graph *g, lam_error *e);
 

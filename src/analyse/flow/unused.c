@@ -676,7 +676,7 @@ lam_status lmi_graph_findings(lam_graph *g, lam_error *e) {
 lam_status lmi_live_ops(const lam_model *m, bool *live, bool *known, lam_error *e) {
     search s = {.m = m, .traced = true};
     *known = false;
-    LAM_TRY(lam_graph_new(&s.g, m, e));
+    LAM_TRY(lmi_graph_found(&s.g, m, e));
     lmi_arena_init(&s.scratch, UINT64_MAX);
     lam_status status = prepare(&s, e);
     if (status == LAM_OK && m->n_ops) memcpy(live, s.live, (size_t)m->n_ops * sizeof *live);

@@ -217,7 +217,7 @@ static lam_status tell_graph(lmi_items *s, int64_t *vain, int64_t *deaf) {
     const char *path, *reason;
     bool why = s->j->o->why;
     if (!lam_model_ops_seen(s->j->m) || !lam_model_traced(s->j->m) || s->j->m->described) return LAM_OK;
-    LAM_TRY(lam_graph_new(&g, s->j->m, s->j->e));
+    LAM_TRY(lmi_graph_found(&g, s->j->m, s->j->e));
     for (int32_t i = 0; (path = lam_graph_unused(g, i, &reason)) != NULL; i++) {
         if (strcmp(reason, LMI_WHY_NEVER_CALLED) == 0) continue;
         ++*vain;
