@@ -448,7 +448,7 @@ bool lmi_json_as_int(const lmi_json *j, uint32_t at, int64_t *out) {
     return true;
 }
 
-/* strtod reads the locale's decimal point, and needs a NUL behind the number. */
+/* strtod reads the locale's decimal point. What is behind a number does not belong to it. */
 bool lmi_json_as_real(const lmi_json *j, uint32_t at, double *out) {
     const lmi_json_value *v = &j->v[at];
     const char *digits = j->text + v->at, *of_locale = localeconv()->decimal_point;
@@ -459,6 +459,10 @@ bool lmi_json_as_real(const lmi_json *j, uint32_t at, double *out) {
     }
     char copy[512];
     if (v->kind != LMI_JSON_NUMBER || v->n >= sizeof copy / 2) return false;
+    if (strcmp(of_locale, ".") == 0) {
+        *out = strtod(digits, NULL);
+        return true;
+    }
     const char *point = memchr(digits, '.', v->n);
     int before = point ? (int)(point - digits) : (int)v->n, behind = (int)v->n - before - (point != NULL);
     snprintf(copy, sizeof copy, "%.*s%.8s%.*s", before, digits, point ? of_locale : "", behind,

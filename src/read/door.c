@@ -38,21 +38,20 @@ static const lmi_format of_torch[] = {[LMI_TORCH_ZIP] = LMI_CHECKPOINT,
                                       [LMI_TORCH_TAR] = LMI_TAR};
 
 /* A damaged zip file is taken for a checkpoint, whose reader says why. */
-static lam_status sniff_zip(const lmi_bytes *of, lmi_format *out, lam_error *e) {
-    lmi_zip z;
+static lam_status sniff_zip(const lmi_bytes *of, lmi_format *out, lmi_zip *z, lam_error *e) {
     lam_error why = {.at = -1};
-    const lam_status s = lmi_zip_open(&z, of, &why);
-    const lmi_torch_kind kind = s == LAM_OK ? lmi_torch_kind_of_zip(&z) : LMI_TORCH_ZIP;
+    const lam_status s = lmi_zip_open(z, of, &why);
+    const lmi_torch_kind kind = s == LAM_OK ? lmi_torch_kind_of_zip(z) : LMI_TORCH_ZIP;
     if (kind != LMI_TORCH_NONE)
         *out = of_torch[kind];
-    else if (lmi_is_pt2(&z))
+    else if (lmi_is_pt2(z))
         *out = LMI_PT2;
-    lmi_zip_free(&z);
     if (s == LAM_NOMEM) return lmi_nomem(e);
     return s == LAM_IO ? lmi_fail(e, s, why.where, "%s", why.text) : LAM_OK;
 }
 
-static lam_status sniff(const lmi_bytes *of, char *head, size_t n, lmi_format *out, lam_error *e) {
+static lam_status sniff(const lmi_bytes *of, char *head, size_t n, lmi_format *out, lmi_zip *z,
+                        lam_error *e) {
     LAM_TRY(lmi_bytes_read(of, 0, head, n, e));
     head[n] = '\0';
     if (lmi_is_gguf((unsigned char *)head, n)) return *out = LMI_GGUF, LAM_OK;
@@ -60,7 +59,7 @@ static lam_status sniff(const lmi_bytes *of, char *head, size_t n, lmi_format *o
     /* before pickles, since a header's length may be the two bytes that a pickle begins with */
     if (lmi_is_safetensors((unsigned char *)head, n, of->size)) return *out = LMI_SAFETENSORS, LAM_OK;
     if (lmi_is_onnx((unsigned char *)head, n, of->size)) return *out = LMI_ONNX, LAM_OK;
-    if (strncmp(head, "PK\3\4", 4) == 0) return sniff_zip(of, out, e);
+    if (strncmp(head, "PK\3\4", 4) == 0) return sniff_zip(of, out, z, e);
     const lmi_torch_kind kind = lmi_torch_kind_of((unsigned char *)head, n);
     if (kind != LMI_TORCH_NONE)
         *out = of_torch[kind];
@@ -69,7 +68,8 @@ static lam_status sniff(const lmi_bytes *of, char *head, size_t n, lmi_format *o
     return LAM_OK;
 }
 
-lam_status lmi_format_of(const lmi_bytes *of, lmi_format *out, lam_error *e) {
+/* Opens `z`, which has nothing yet, if it is a zip file. */
+static lam_status format_of(const lmi_bytes *of, lmi_format *out, lmi_zip *z, lam_error *e) {
     size_t n = of->size < HEAD ? (size_t)of->size : HEAD;
     char first[4] = "";
     *out = LMI_NO_FORMAT;
@@ -77,8 +77,15 @@ lam_status lmi_format_of(const lmi_bytes *of, lmi_format *out, lam_error *e) {
     if (n > HEAD_OF_ZIP && memcmp(first, "PK\3\4", sizeof first) == 0) n = HEAD_OF_ZIP;
     char *head = malloc(n + 1);
     if (!head) return lmi_nomem(e);
-    lam_status s = sniff(of, head, n, out, e);
+    lam_status s = sniff(of, head, n, out, z, e);
     free(head);
+    return s;
+}
+
+lam_status lmi_format_of(const lmi_bytes *of, lmi_format *out, lam_error *e) {
+    lmi_zip z = {0};
+    const lam_status s = format_of(of, out, &z, e);
+    lmi_zip_free(&z);
     return s;
 }
 
@@ -231,8 +238,10 @@ lam_status lmi_read_tensors(lmi_tensors *t, const char *path, lam_error *e) {
 static lam_status read_file(lam_model **out, const char *path, const lam_read_options *o, lam_error *e) {
     lmi_bytes file;
     lmi_format format;
+    lmi_zip z = {0};
     LAM_TRY(lmi_bytes_open(&file, path, e));
-    lam_status s = lmi_format_of(&file, &format, e);
+    lam_status s = format_of(&file, &format, &z, e);
+    if (format != LMI_PT2) lmi_zip_free(&z);
     if (s != LAM_OK)
         ;
     else if (is_piece(path, format))
@@ -249,7 +258,7 @@ static lam_status read_file(lam_model **out, const char *path, const lam_read_op
     else if (format == LMI_ONNX)
         s = lmi_onnx_model_of(out, &file, o, NULL, e);
     else if (format == LMI_PT2)
-        s = lmi_pt2_read(&file, o, NULL, out, e);
+        s = lmi_pt2_read(&file, &z, o, NULL, out, e);
     else if (format == LMI_NO_FORMAT)
         s = lmi_no_format(&file, e);
     else
@@ -258,6 +267,7 @@ static lam_status read_file(lam_model **out, const char *path, const lam_read_op
         lam_model_free(*out);
         *out = NULL;
     }
+    lmi_zip_free(&z);
     lmi_bytes_close(&file);
     return s;
 }

@@ -40,7 +40,7 @@ static lam_status read_other(lmi_open_size *s, int32_t k, const lmi_bytes *of, l
     const lam_read_size other = {s->name, s->other[k]};
     lam_error mine = {.at = -1};
     lam_status status = format == LMI_ONNX ? lmi_onnx_model_of(&s->at[k], of, o, &other, &mine)
-                                           : lmi_pt2_read(of, o, &other, &s->at[k], &mine);
+                                           : lmi_pt2_read(of, NULL, o, &other, &s->at[k], &mine);
     if (status == LAM_OK) return LAM_OK;
     s->at[k] = NULL;
     if (status == LAM_NOMEM) return lmi_nomem(e);

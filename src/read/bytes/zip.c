@@ -115,6 +115,10 @@ static bool widen(lmi_zip_entry *entry, const unsigned char *extra, size_t n) {
     return !missing;
 }
 
+static int64_t find(const lmi_zip *z, const char *name, uint64_t hash) {
+    return lmi_map_find(&z->by_name, hash, name, &z->entry->name, sizeof *z->entry);
+}
+
 /* Reads one entry of the directory at *d, of which `left` bytes are there, and moves *d behind it. */
 static lam_status read_entry(lmi_zip *z, const unsigned char **d, uint64_t left, uint64_t at, lam_error *e) {
     const unsigned char *t = *d;
@@ -139,9 +143,10 @@ static lam_status read_entry(lmi_zip *z, const unsigned char **d, uint64_t left,
         return lmi_bytes_bad(&z->of, at, e, "an entry without its sizes");
     bool fits = entry->deflated ? entry->size / MOST_RATIO <= entry->packed : entry->size == entry->packed;
     if (!fits) return lmi_bytes_bad(&z->of, at, e, "an entry with sizes that can't be");
-    if (lmi_zip_find(z, entry->name))
+    const uint64_t hash = lmi_hash(entry->name, name);
+    if (find(z, entry->name, hash) >= 0)
         return lmi_fail_at(e, LAM_SYNTAX, (int64_t)at, z->of.name, "it has two entries '%s'", entry->name);
-    LAM_TRY(lmi_map_add(&z->by_name, lmi_hash_text(entry->name), z->n, e));
+    LAM_TRY(lmi_map_add(&z->by_name, hash, z->n, e));
     z->n++;
     *d += DIRECTORY + name + extra + comment;
     return LAM_OK;
@@ -214,7 +219,7 @@ void lmi_zip_free(lmi_zip *z) {
 }
 
 const lmi_zip_entry *lmi_zip_find(const lmi_zip *z, const char *name) {
-    const int64_t i = lmi_map_find(&z->by_name, lmi_hash_text(name), name, &z->entry->name, sizeof *z->entry);
+    const int64_t i = find(z, name, lmi_hash_text(name));
     return i < 0 ? NULL : &z->entry[i];
 }
 

@@ -120,9 +120,10 @@ static lam_status parse(lmi_pt2 *p, const lmi_zip_entry *program) {
 
 lam_status lmi_pt2_program(lmi_pt2 *p) {
     int32_t n;
-    LAM_TRY(lmi_zip_open(&p->zip, p->of, p->e));
+    if (!p->zip.entry) LAM_TRY(lmi_zip_open(&p->zip, p->of, p->e));
     const lmi_zip_entry *program = find_program(&p->zip, &p->root, &n);
     if (!program) return lmi_fail(p->e, LAM_UNSUPPORTED, p->of->name, "it has no program of torch.export");
-    p->program_name = p->root_name = program->name;
+    p->program_name = p->root_name = lmi_strdup(&p->arena, program->name);
+    if (!p->root_name) return lmi_nomem(p->e);
     return parse(p, program);
 }

@@ -16,6 +16,8 @@ static lam_status read_all(lmi_pt2 *p, lam_model **out) {
     LAM_TRY(lmi_pt2_symbols(p));
     LAM_TRY(lmi_pt2_weights(p));
     if (p->stored.keep) LAM_TRY(lmi_weights_check(&p->stored, p->o->watcher, p->e));
+    lmi_zip_free(&p->zip); /* what follows takes its memory */
+    lmi_map_free(&p->by_store);
     LAM_TRY(lmi_pt2_modules(p));
     LAM_TRY(lmi_pt2_walk(p));
     LAM_TRY(lam_builder_new(&p->b, p->o && p->o->memory_limit ? p->o->memory_limit : room_of(p), p->e));
@@ -79,10 +81,11 @@ static void release(lmi_pt2 *p) {
     lam_builder_free(p->b);
 }
 
-lam_status lmi_pt2_read(const lmi_bytes *of, const lam_read_options *o, const lam_read_size *other,
-                        lam_model **out, lam_error *e) {
+lam_status lmi_pt2_read(const lmi_bytes *of, lmi_zip *z, const lam_read_options *o,
+                        const lam_read_size *other, lam_model **out, lam_error *e) {
     lmi_pt2 p = {.of = of, .o = o, .other = other, .e = e};
     init(&p);
+    if (z) p.zip = *z, *z = (lmi_zip){0};
     const lam_status s = lmi_bytes_limit(of, &p.arena, read_all(&p, out), e);
     release(&p);
     return s;

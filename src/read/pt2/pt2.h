@@ -15,9 +15,10 @@
 /* Whether a zip file has the program of torch.export. */
 bool lmi_is_pt2(const lmi_zip *z);
 /* LAM_SYNTAX: it is damaged; LAM_UNSUPPORTED: it has no program, or one that is not known; LAM_LIMIT: it has
- * more than a file of its size should. `other` NULL: none; a size with another value than it has by `o`. */
-lam_status lmi_pt2_read(const lmi_bytes *of, const lam_read_options *o, const lam_read_size *other,
-                        lam_model **out, lam_error *e);
+ * more than a file of its size should. `z`: its directory, which is taken; NULL: that is read too. `other`
+ * NULL: none; a size with another value than it has by `o`. */
+lam_status lmi_pt2_read(const lmi_bytes *of, lmi_zip *z, const lam_read_options *o,
+                        const lam_read_size *other, lam_model **out, lam_error *e);
 
 /* -- inside this room ------------------------------------------------------------------------------------ */
 

@@ -472,8 +472,8 @@ lam_status lmi_pt2_symbols(lmi_pt2 *p) {
 lam_status lmi_pt2_size(lmi_pt2 *p, uint32_t at, int64_t *out) {
     const lmi_json *j = &p->j;
     *out = -1;
-    if (lmi_json_as_int(j, at, out)) return LAM_OK;
-    if (lmi_json_is(j, at) != LMI_JSON_OBJECT) return lmi_pt2_bad(p, at, "a size should be here");
+    if (lmi_json_is(j, at) != LMI_JSON_OBJECT)
+        return lmi_json_as_int(j, at, out) ? LAM_OK : lmi_pt2_bad(p, at, "a size should be here");
     if (lmi_json_as_int(j, lmi_json_get(j, at, "as_int"), out)) return LAM_OK;
     const uint32_t expression = lmi_json_get(j, at, "as_expr");
     if (lmi_json_is(j, expression) != LMI_JSON_OBJECT)

@@ -93,10 +93,11 @@ lam_status lmi_pt2_scope_of(lmi_pt2 *p, uint32_t graph, int32_t *out) {
     LMI_JSON_NAMES(j, values, i) {
         const char *name = lmi_json_as_text(j, i);
         lmi_pt2_value v;
-        if (lmi_map_get(&s->by_name, name) >= 0) return lmi_pt2_bad(p, i, "a second tensor of this name");
         LAM_TRY(lmi_pt2_tensor(p, i + 1, &v));
         v.storage = v.object = identity((int64_t)p->values.n);
+        const size_t known = s->by_name.n;
         LAM_TRY(lmi_map_put(&s->by_name, name, (int64_t)p->values.n, p->e));
+        if (s->by_name.n == known) return lmi_pt2_bad(p, i, "a second tensor of this name");
         LAM_TRY(lmi_vec_put(&p->values, &v, p->e));
     }
     const uint32_t sized = lmi_json_get(j, graph, "sym_int_values");

@@ -35,7 +35,7 @@ static lam_status weight_of(lmi_pt2 *p, const char *name, lmi_pt2_weight **out) 
 
 /* -- the signature --------------------------------------------------------------------------------------- */
 
-/* What the file tells of a weight, by its tensor. */
+/* Takes what the file says of a weight's tensor. */
 static void describe(lmi_pt2_weight *w, const lmi_pt2_value *by) {
     w->dtype = by->dtype;
     w->ndim = by->ndim;
@@ -81,17 +81,18 @@ static lam_status read_signature(lmi_pt2 *p) {
 
 /* Names of one file are one tensor. */
 static lam_status note_store(lmi_pt2 *p, lmi_pt2_weight *w, const char *folder, const char *file) {
-    lmi_buf key;
-    lmi_buf_init(&key);
-    lmi_put(&key, folder);
-    lmi_putc(&key, '/');
-    lmi_put(&key, file);
-    const char *kept = lmi_buf_keep(&key, &p->arena);
-    if (!kept) return lmi_nomem(p->e);
-    const int64_t first = lmi_map_get(&p->by_store, kept);
-    if (first < 0) return lmi_map_put(&p->by_store, kept, lmi_map_get(&p->by_weight, w->name), p->e);
-    if (lmi_pt2_weight_at(p, lmi_pt2_first(p, (int32_t)first)) != w) w->same = (int32_t)first;
-    return LAM_OK;
+    lmi_buf_clear(&p->path);
+    lmi_put(&p->path, folder);
+    lmi_putc(&p->path, '/');
+    lmi_put(&p->path, file);
+    LAM_TRY(lmi_buf_status(&p->path, p->e));
+    const int64_t first = lmi_map_get(&p->by_store, p->path.s);
+    if (first >= 0) {
+        if (lmi_pt2_weight_at(p, lmi_pt2_first(p, (int32_t)first)) != w) w->same = (int32_t)first;
+        return LAM_OK;
+    }
+    const char *kept = lmi_strndup(&p->arena, p->path.s, p->path.n);
+    return kept ? lmi_map_put(&p->by_store, kept, w - lmi_pt2_weight_at(p, 0), p->e) : lmi_nomem(p->e);
 }
 
 /* The byte of the archive that a tensor's storage begins at; else why its values can't be read. */
