@@ -26,8 +26,8 @@ extern char **environ;
  * took serves the numbers and the table. Longer pieces go back to the system, as they would leave gaps. The
  * beginning of the heap is taken in huge pages, each of which is one fault of the processor instead of 512:
  * a quarter of the time for a safetensors header of 1 MB (bench/files.py). The heap begins one page before
- * the first of them, which takes what malloc writes before they are asked for: a page in use would keep it
- * from being huge, and further pages before it a fault each, a tenth of the time of resnet50 as .pt2. */
+ * the first of them, which takes what malloc writes before madvise is called: a page in use would keep that
+ * one from being huge, and further pages are a fault each, a tenth of the time of resnet50 as .pt2. */
 static void keep_memory(void) {
 #ifdef __GLIBC__
     enum { LONG = 8 << 20, PIECES = 65536 };

@@ -133,7 +133,7 @@ static lam_status read_file(lmi_cli *c, const lam_live *what, lam_model **m, lam
     lam_read_options o = {.sizes = sizes, .health = c->args.live.health, .watcher = &watcher};
     o.growth = lmi_listed("show report", c->verb->name);
     LAM_TRY(read_sizes(c, names, sizes, &o.n_sizes, e));
-    const char *format = lmi_format(c, what->target);
+    const char *format = what->inputs[0] ? lmi_format(c, what->target) : NULL;
     o.inputs = what->inputs;
     /* in a difference the inputs may be for the other side, which is run */
     while (format && strcmp(format, "ONNX") == 0 && what->inputs[o.n_inputs]) o.n_inputs++;
@@ -145,10 +145,11 @@ static lam_status read_file(lmi_cli *c, const lam_live *what, lam_model **m, lam
 /* Reads a model file, or a saved report for a subcommand that its numbers are enough for. */
 static lam_status load(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e) {
     const char *file = what->target;
+    if (lmi_listed("show plot check", c->verb->name)) return read_file(c, what, m, e);
     const bool read = lmi_is_file(c, file);
     if (!read && !lmi_is_saved(file)) return read_file(c, what, m, e); /* which says why it is none */
     const bool counts = read && strcmp(c->verb->name, "compare") == 0;
-    if (counts || lmi_listed(read ? "show plot check why report diff" : "show plot check", c->verb->name)) {
+    if (counts || (read && lmi_listed("why report diff", c->verb->name))) {
         LAM_TRY(read_file(c, what, m, e));
         if (!counts || lam_model_n_events(*m)) return LAM_OK;
         lam_model_free(*m);

@@ -13,6 +13,7 @@ typedef struct page {
     lmi_columns columns; /* the first is the name */
     lmi_sheet sheet;     /* one row for each of `t` */
     size_t width;
+    bool more; /* a call returns more tensors than the one that is shown */
 } page;
 
 void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
@@ -133,6 +134,7 @@ static void fill(page *p) {
     for (int32_t i = 0; i < p->t->n; i++) {
         lmi_line l;
         lmi_rows_line(p->t, i, &l);
+        p->more = p->more || (l.event && !l.own && l.event->n_out > 1);
         put_branch(p, i, p->width / 2, t->cell);
         lmi_rows_label(p->t, i, SIZE_MAX, p->j->o->ascii, t->cell);
         lmi_rows_marks(p->t, &l, false, t->cell);
@@ -181,13 +183,7 @@ static void say(void *to, const char *style, const char *label, const char *text
 /* Explains "1x64 +2" if the table has it. */
 static lam_status tell_outputs(page *p, talk *to) {
     lmi_items s;
-    bool more = false;
-    for (int32_t i = 0; !more && i < p->t->n; i++) {
-        lmi_line l;
-        lmi_rows_line(p->t, i, &l);
-        more = l.event && !l.own && l.event->n_out > 1;
-    }
-    if (!more || p->columns.n < 2 || !p->sheet.widths[1]) return LAM_OK;
+    if (!p->more || p->columns.n < 2 || !p->sheet.widths[1]) return LAM_OK;
     lmi_items_begin(&s, p->j, say, to);
     lmi_put(&s.text, "+1: another tensor beside the one that is shown");
     lmi_items_send(&s, LMI_DIM, "output");

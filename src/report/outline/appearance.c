@@ -10,7 +10,9 @@
 static void put_tensor(lmi_buf *b, const lam_arg *a) {
     if (a->ndim < 0) lmi_putc(b, '?');
     lmi_put_sizes(b, a->ndim, a->sizes);
-    if (a->dtype >= 0) lmi_putf(b, " %s", lam_dtype_name(a->dtype));
+    if (a->dtype < 0) return;
+    lmi_putc(b, ' ');
+    lmi_put(b, lam_dtype_name(a->dtype));
 }
 
 const char *lmi_take_tensors(lmi_filling *w, const lam_arg *args, int32_t n) {
