@@ -448,7 +448,7 @@ bool lmi_json_as_int(const lmi_json *j, uint32_t at, int64_t *out) {
     return true;
 }
 
-/* strtod reads the locale's decimal point. What is behind a number does not belong to it. */
+/* strtod reads the locale's decimal point, and ends at what may be behind a number. */
 bool lmi_json_as_real(const lmi_json *j, uint32_t at, double *out) {
     const lmi_json_value *v = &j->v[at];
     const char *digits = j->text + v->at, *of_locale = localeconv()->decimal_point;

@@ -92,7 +92,7 @@ static lam_status write_page(const lmi_cli *c, const recordings *r, lam_error *e
 }
 
 bool lmi_file_takes(lmi_cli *c, const char *operand) {
-    if (!lmi_option_of(&c->args, LMI_OF_A_RUN)) return true; /* without a look at the file */
+    if (!lmi_option_of(&c->args, LMI_OF_A_RUN)) return true; /* the file is not read */
     const bool file = lmi_is_file(c, operand);
     const char *format = file ? lmi_format(c, operand) : NULL;
     lmi_args given = c->args;
