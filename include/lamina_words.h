@@ -31,7 +31,7 @@ LAM_API bool lam_word_is_container(int32_t word);
 LAM_API int32_t lam_word_op(const char *name);
 LAM_API const char *lam_word_op_name(int32_t word);
 LAM_API const char *lam_word_op_kind(int32_t word);
-/* True for an operator that only calls others, which do the work. */
+/* True for an operator that only calls others ("aten::linear"): these count, and it does not. */
 LAM_API bool lam_word_op_wraps(int32_t word);
 /* The position of the argument that masks scores; -1: none. A source counts its values with lam_values_mask;
  * effective counts leave out the masked work. */

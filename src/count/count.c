@@ -30,7 +30,7 @@ static bool is_operator(const lam_op *o) { return o->sig->word >= 0 || strstr(o-
 
 /* Without a word, an operator of torch only calls others, and a custom one is a single kernel. */
 static bool calls_others(const lam_op *o) {
-    return o->sig->word >= 0 ? lmi_op_composite(o->sig->word) : lmi_is_torchs(o->sig->name);
+    return o->sig->word >= 0 ? lam_word_op_wraps(o->sig->word) : lmi_is_torchs(o->sig->name);
 }
 
 bool lmi_op_opens(const lmi_convention *c, const lam_op *o, const lmi_rule *rule) {
@@ -40,7 +40,7 @@ bool lmi_op_opens(const lmi_convention *c, const lam_op *o, const lmi_rule *rule
     case LMI_SEES_CALLED:
     case LMI_SEES_TRACED: return rule && rule->open;
     case LMI_SEES_DISPATCHED: return !(rule && rule->whole) && calls_others(o);
-    default: return !rule || lmi_op_composite(o->sig->word);
+    default: return !rule || lam_word_op_wraps(o->sig->word);
     }
 }
 

@@ -20,27 +20,77 @@ enum { MASKS = 1 << 14, ENDS = 1 << 13 }; /* added to the role of a mask, of end
 #undef ENDS
 #undef ARG
 
+#define SIGNATURE(name, ...) name##_signature,
+enum {
+#include "vocab/signatures_op.def"
+    N_SIGNATURES
+};
+#undef SIGNATURE
+#define SIGNATURE(name, ...) name##_roles,
+static const role *const signatures[N_SIGNATURES] = {
+#include "vocab/signatures_op.def"
+};
+#undef SIGNATURE
+
+/* No pointers: each would be as large as the rest of a word, and would have to be relocated in every process.
+ */
 static const struct op_word {
-    const char *name;
-    const role *roles;
-    lmi_kind kind;
-    bool composite;
+    uint8_t signature;
+    bool wraps;
     int8_t each, last;
+    uint16_t kind;
 } words[] = {
-#define NAME(spelling, kind, signature, each, last)                                                          \
-    {spelling, signature##_roles, LMI_K_##kind, false, each, last},
-#define WRAP(spelling, kind, signature, each, last)                                                          \
-    {spelling, signature##_roles, LMI_K_##kind, true, each, last},
+#define NAME(spelling, kind, signature, each, last) {signature##_signature, false, each, last, LMI_K_##kind},
+#define WRAP(spelling, kind, signature, each, last) {signature##_signature, true, each, last, LMI_K_##kind},
 #include "vocab/names_aten.def"
 #include "vocab/names_onnx.def"
 #include "vocab/names_other.def"
 #undef WRAP
 #undef NAME
 };
+_Static_assert(N_SIGNATURES <= UINT8_MAX + 1, "a word names its signature in a byte");
 
 enum { N_WORDS = sizeof words / sizeof *words };
 
+/* Their spellings, one behind another in the same order. The line of a word is a name within its file alone.
+ */
+#define PASTE(a, b)         a##b
+#define MEMBER(line)        PASTE(of_line_, line)
+#define NAME(spelling, ...) char MEMBER(__LINE__)[sizeof spelling];
+#define WRAP                NAME
+static const struct spellings {
+    struct {
+#include "vocab/names_aten.def"
+    } aten;
+    struct {
+#include "vocab/names_onnx.def"
+    } onnx;
+    struct {
+#include "vocab/names_other.def"
+    } other;
+#undef NAME
+#define NAME(spelling, ...) spelling,
+} spellings = {
+    .aten =
+        {
+#include "vocab/names_aten.def"
+        },
+    .onnx =
+        {
+#include "vocab/names_onnx.def"
+        },
+    .other =
+        {
+#include "vocab/names_other.def"
+        },
+};
+#undef WRAP
+#undef NAME
+
+static const char *names[N_WORDS]; /* where each spelling begins */
+
 static const struct op_word *at(int32_t word) { return word >= 0 && word < N_WORDS ? &words[word] : NULL; }
+static const role *roles_of(int32_t word) { return at(word) ? signatures[words[word].signature] : NULL; }
 
 /* Words by a hash of their names. A binary search would touch memory that is not in the cache, and a capture
  * looks up some thirty names. The places are static: nothing can fail where a program starts. They are small,
@@ -53,15 +103,19 @@ static int16_t places[N_PLACES]; /* the position of a word + 1; 0: a free place 
 static size_t place_of(const char *name, size_t n) {
     size_t i = (size_t)lmi_hash(name, n) % N_PLACES;
     for (; places[i]; i = (i + 1) % N_PLACES) {
-        const char *spelling = words[places[i] - 1].name;
+        const char *spelling = names[places[i] - 1];
         if (strncmp(spelling, name, n) == 0 && !spelling[n]) break;
     }
     return i;
 }
 
 __attribute__((constructor)) static void place_words(void) {
-    for (int16_t i = 0; i < N_WORDS; i++) {
-        int16_t *place = &places[place_of(words[i].name, strlen(words[i].name))];
+    const char *name = (const char *)&spellings;
+    for (int32_t i = 0; i < N_WORDS; i++) {
+        const size_t n = strlen(name);
+        int16_t *place = &places[place_of(name, n)];
+        names[i] = name;
+        name += n + 1;
         if (!*place) *place = (int16_t)(i + 1);
     }
 }
@@ -82,21 +136,20 @@ int32_t lam_word_op(const char *name) {
     return word;
 }
 
-const char *lam_word_op_name(int32_t word) { return at(word) ? words[word].name : NULL; }
-const char *lam_word_op_kind(int32_t word) { return at(word) ? lmi_kind_name(words[word].kind) : NULL; }
-lmi_kind lmi_op_kind(int32_t word) { return at(word) ? words[word].kind : LMI_N_KINDS; }
-bool lmi_op_composite(int32_t word) { return at(word) && words[word].composite; }
-bool lam_word_op_wraps(int32_t word) { return lmi_op_composite(word); }
+const char *lam_word_op_name(int32_t word) { return at(word) ? names[word] : NULL; }
+const char *lam_word_op_kind(int32_t word) { return at(word) ? lmi_kind_name(lmi_op_kind(word)) : NULL; }
+lmi_kind lmi_op_kind(int32_t word) { return at(word) ? (lmi_kind)words[word].kind : LMI_N_KINDS; }
+bool lam_word_op_wraps(int32_t word) { return at(word) && words[word].wraps; }
 
 static int32_t position_of(int32_t word, int32_t flag) {
-    const role *roles = at(word) ? words[word].roles : NULL;
+    const role *roles = roles_of(word);
     for (int32_t i = 0; roles && roles[i] >= 0; i++)
         if (roles[i] & flag) return i;
     return -1;
 }
 
 int32_t lmi_op_position(int32_t word, lmi_slot_id slot) {
-    const role *roles = at(word) ? words[word].roles : NULL;
+    const role *roles = roles_of(word);
     for (int32_t i = 0; roles && roles[i] >= 0; i++)
         if ((roles[i] & ~(MASKS | ENDS)) == (role)slot) return i;
     return -1;
@@ -118,12 +171,12 @@ static const struct {
 
 const lmi_complex_ops *lmi_op_complex(int32_t word) {
     for (size_t i = 0; at(word) && i < sizeof complex_words / sizeof *complex_words; i++)
-        if (strcmp(complex_words[i].name, words[word].name) == 0) return &complex_words[i].ops;
+        if (strcmp(complex_words[i].name, names[word]) == 0) return &complex_words[i].ops;
     return NULL;
 }
 
 int32_t lmi_op_rank(int32_t word) {
-    const char *name = at(word) ? words[word].name : "";
+    const char *name = at(word) ? names[word] : "";
     for (const char *p = name; *p; p++) {
         if (*p >= '1' && *p <= '3' && p[1] == 'd') return *p - '0';
     }
@@ -144,9 +197,9 @@ static void fill(lmi_slot *slot, const lam_op_arg *a) {
 
 void lmi_bind_op(const lam_op_sig *sig, lmi_slots *out) {
     *out = lmi_no_slots;
-    if (!at(sig->word)) return;
+    const role *roles = roles_of(sig->word);
     int32_t n_roles = 0;
-    const role *roles = words[sig->word].roles;
+    if (!roles) return;
     while (roles[n_roles] >= 0) n_roles++;
     for (int32_t i = 0; i < sig->n_in; i++) {
         int32_t position = sig->in[i].position;

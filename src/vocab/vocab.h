@@ -79,8 +79,6 @@ void lmi_bind(int32_t word, const lmi_offer *offers, int32_t n, lmi_slots *out);
 
 /* The kind of an operator's word; LMI_N_KINDS if out of range. */
 lmi_kind lmi_op_kind(int32_t op_word);
-/* True for an operator that only calls others ("aten::linear"): these count, and it does not. */
-bool lmi_op_composite(int32_t op_word);
 /* The operations per element and per result from its line: the facts `each` and `last`; 0 out of range. */
 int32_t lmi_op_each(int32_t op_word);
 int32_t lmi_op_last(int32_t op_word);

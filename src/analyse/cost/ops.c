@@ -65,7 +65,7 @@ static bool missed(const lmi_work *w, int32_t op, const lmi_rule *rule) {
     const lam_op *o = &w->m->ops[op];
     bool works = lmi_kind_multiplies(lmi_op_kind(o->sig->word)) || (rule && rule->whole);
     if (w->cv->no_rule != LMI_NR_NOTHING || !works ||
-        (!rule && lmi_op_composite(o->sig->word) && !o->n_children))
+        (!rule && lam_word_op_wraps(o->sig->word) && !o->n_children))
         return false;
     for (int i = 0; rule && i < LAM_N_METRICS; i++)
         if (rule->formula[i] && strcmp(rule->formula[i], "0") != 0) return false;
@@ -248,7 +248,7 @@ static lam_status look_outside(lmi_work *w, round_trip *r, int32_t op, lam_error
  * inside it computed nothing, and its rule gives the count (max_pool1d when no gradient is needed). */
 static lam_status count_itself(lmi_work *w, lmi_tally *t, int32_t op, lam_error *e) {
     const lam_op *o = &w->m->ops[op];
-    const lmi_rule *rule = o->flags & (LAM_OP_FAILED | LAM_OP_NODE) || !lmi_op_composite(o->sig->word)
+    const lmi_rule *rule = o->flags & (LAM_OP_FAILED | LAM_OP_NODE) || !lam_word_op_wraps(o->sig->word)
                                ? NULL
                                : lmi_rule_for_op(w->cv, o->sig->word, o->sig->name);
     if (!rule || !rule->formula[LAM_FLOPS] || strcmp(rule->formula[LAM_FLOPS], "0") == 0) return LAM_OK;

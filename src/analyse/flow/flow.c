@@ -32,7 +32,7 @@ bool lmi_flow_counts(void *unused, const lam_op *o) {
     (void)unused;
     if (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) return false;
     if (o->n_children == 0 || lmi_is_custom(o)) return true;
-    return o->sig->word >= 0 && !lmi_op_composite(o->sig->word) &&
+    return o->sig->word >= 0 && !lam_word_op_wraps(o->sig->word) &&
            lmi_op_kind(o->sig->word) != LMI_K_composite;
 }
 

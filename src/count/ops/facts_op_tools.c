@@ -9,7 +9,7 @@
 static int64_t products(const lam_model *m, int32_t op) {
     const lam_op *o = lam_model_op(m, op);
     lmi_facts f;
-    if (lmi_op_kind(o->sig->word) != LMI_K_product || lmi_op_composite(o->sig->word)) return 0;
+    if (lmi_op_kind(o->sig->word) != LMI_K_product || lam_word_op_wraps(o->sig->word)) return 0;
     lmi_facts_of_op(m, op, &f);
     return lmi_times(lmi_fact_get(&f, LMI_FACT_out), lmi_fact_get(&f, LMI_FACT_red));
 }
@@ -27,8 +27,7 @@ void lmi_op_inside(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_s
         if (!inside) continue;
         left += o->n_children - 1;
         last = i;
-        int64_t n = products(m, i);
-        if (n < 0 || lmi_add_over(sum, n, &sum)) return;
+        sum = lmi_plus(sum, products(m, i));
     }
     if (last > first) lmi_fact_set(f, LMI_FACT_inside, sum);
 }

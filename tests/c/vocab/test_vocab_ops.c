@@ -36,7 +36,7 @@ static void each_table_is_sorted(void **state) {
         assert_null(lam_word_op_name(outside[i]));
         assert_null(lam_word_op_kind(outside[i]));
         assert_int_equal(lmi_op_kind(outside[i]), LMI_N_KINDS);
-        assert_false(lmi_op_composite(outside[i]));
+        assert_false(lam_word_op_wraps(outside[i]));
         assert_int_equal(lam_word_op_mask(outside[i]), -1);
         assert_int_equal(lmi_op_each(outside[i]) + lmi_op_last(outside[i]) + lmi_op_rank(outside[i]), 0);
     }
@@ -76,11 +76,11 @@ static void composites(void **state) {
                                      "aten::native_batch_norm",
                                      "aten::_scaled_dot_product_flash_attention_for_cpu"};
     for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
-        if (!lmi_op_composite(lam_word_op(yes[i]))) fail_msg("%s is no composite", yes[i]);
+        if (!lam_word_op_wraps(lam_word_op(yes[i]))) fail_msg("%s wraps none", yes[i]);
     for (size_t i = 0; i < sizeof no / sizeof *no; i++)
-        if (lmi_op_composite(lam_word_op(no[i]))) fail_msg("%s is a composite", no[i]);
+        if (lam_word_op_wraps(lam_word_op(no[i]))) fail_msg("%s wraps others", no[i]);
     for (int32_t w = 0; lam_word_op_name(w); w++)
-        if (lmi_op_kind(w) == LMI_K_composite) assert_true(lmi_op_composite(w));
+        if (lmi_op_kind(w) == LMI_K_composite) assert_true(lam_word_op_wraps(w));
 }
 
 static void every_kind_has_a_word(void **state) {
