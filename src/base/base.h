@@ -264,6 +264,11 @@ int32_t lmi_distance(const char *a, const char *b);
 #define lmi_add_over(a, b, r) __builtin_add_overflow((a), (b), (r))
 #define lmi_sub_over(a, b, r) __builtin_sub_overflow((a), (b), (r))
 #define lmi_mul_over(a, b, r) __builtin_mul_overflow((a), (b), (r))
+/* a + b and a * b of sizes; -1: one of them is negative (unknown), or the result does not fit. */
+int64_t lmi_plus(int64_t a, int64_t b);
+int64_t lmi_times(int64_t a, int64_t b);
+/* a + b, or the number nearest to it where it does not fit. */
+int64_t lmi_add_capped(int64_t a, int64_t b);
 /* The product of `n` sizes; false if one is negative or the product does not fit. An empty product is 1. */
 bool lmi_product(const int64_t *v, int32_t n, int64_t *out);
 /* Of n items of `size` bytes, sorted by the int32_t that each begins with: the first that is not below `key`;

@@ -61,6 +61,21 @@ double lam_metric_intensity(const lam_count metric[LAM_N_METRICS]) {
     return known ? lmi_count_double(flops) / lmi_count_double(bytes) : -1;
 }
 
+int64_t lmi_plus(int64_t a, int64_t b) {
+    int64_t sum;
+    return a < 0 || b < 0 || lmi_add_over(a, b, &sum) ? -1 : sum;
+}
+
+int64_t lmi_times(int64_t a, int64_t b) {
+    int64_t product;
+    return a < 0 || b < 0 || lmi_mul_over(a, b, &product) ? -1 : product;
+}
+
+int64_t lmi_add_capped(int64_t a, int64_t b) {
+    int64_t sum;
+    return lmi_add_over(a, b, &sum) ? (a < 0 ? INT64_MIN : INT64_MAX) : sum;
+}
+
 bool lmi_product(const int64_t *v, int32_t n, int64_t *out) {
     int64_t product = 1;
     bool fits = true, zero = false;

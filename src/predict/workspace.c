@@ -40,7 +40,7 @@ static bool is_dense(const asked *a, int32_t position, const int8_t *order) {
     for (int32_t i = 0; strides && i < t->ndim; i++) {
         int32_t axis = order ? order[i] : t->ndim - 1 - i;
         if (t->sizes[axis] != 1 && strides[axis] != step) return false;
-        step = lmi_times(step, t->sizes[axis] > 0 ? t->sizes[axis] : 1);
+        step = lmi_limited_times(step, t->sizes[axis] > 0 ? t->sizes[axis] : 1);
     }
     return true;
 }
@@ -60,7 +60,7 @@ static bool suggests_last(const asked *a, int32_t position) {
         int32_t axis = channels_last[i];
         int64_t size = t->sizes[axis], stride = strides[axis];
         if (size == 0 || stride < least || (axis == 0 && least == strides[1])) return false;
-        least = size > 1 ? lmi_times(stride, size) : stride;
+        least = size > 1 ? lmi_limited_times(stride, size) : stride;
     }
     return true;
 }
@@ -86,7 +86,8 @@ static int64_t scores(const asked *a, int32_t query, int32_t key, bool backward)
     int64_t block = rows >= 768 ? 256 : rows >= 192 ? 64 : 32;
     if (block > rows) block = rows;
     int64_t forward = keys + 2 + width, back = 2 * keys + 1;
-    return lmi_times(lmi_times(block, backward ? back : forward), (int64_t)sizeof(float) * a->cpu.threads);
+    return lmi_limited_times(lmi_limited_times(block, backward ? back : forward),
+                             (int64_t)sizeof(float) * a->cpu.threads);
 }
 
 static int64_t flash(const asked *a) { return scores(a, 0, 1, false); }
@@ -123,10 +124,12 @@ static int64_t group_norm_backward(const asked *a) {
     if (!x) return 0;
     const bool by_channel =
         x->ndim == 4 ? is_channels_last(a, X) : x->ndim == AXES && !in_rows(a, X) && is_dense(a, X, last);
-    const int64_t examples = lmi_times(2 * lmi_most(lmi_item(x), 4), lmi_asked_number(a, EXAMPLES, 0, 0));
-    const int64_t sums = lmi_times(examples, lmi_asked_number(a, CHANNELS, 0, 0));
+    const int64_t examples =
+        lmi_limited_times(2 * lmi_most(lmi_item(x), 4), lmi_asked_number(a, EXAMPLES, 0, 0));
+    const int64_t sums = lmi_limited_times(examples, lmi_asked_number(a, CHANNELS, 0, 0));
     if (!by_channel || lmi_asked_number(a, POSITIONS, 0, 0) < MANY) return sums;
-    return sums + lmi_times(sums, a->cpu.threads) + lmi_times(examples, lmi_asked_number(a, GROUPS, 0, 0));
+    return sums + lmi_limited_times(sums, a->cpu.threads) +
+           lmi_limited_times(examples, lmi_asked_number(a, GROUPS, 0, 0));
 }
 
 static int64_t strided_twice(const asked *a) { return 2 * lmi_most(copied(a, 0), copied(a, 1)); }
@@ -142,8 +145,9 @@ static int64_t roll(const asked *a) {
 static int64_t upsample(const asked *a) {
     const lam_op_arg *x = lmi_asked_tensor(a, 0);
     if (!x || x->ndim != 4 || x->sizes[1] % 4 != 0 || is_channels_last(a, 0)) return 0;
-    int64_t area = lmi_times(lmi_asked_number(a, 1, 0, 0), lmi_asked_number(a, 1, 1, 0));
-    int64_t y = lmi_times(lmi_times(x->sizes[0], x->sizes[1]), lmi_times(area, lmi_item(x)));
+    int64_t area = lmi_limited_times(lmi_asked_number(a, 1, 0, 0), lmi_asked_number(a, 1, 1, 0));
+    int64_t y =
+        lmi_limited_times(lmi_limited_times(x->sizes[0], x->sizes[1]), lmi_limited_times(area, lmi_item(x)));
     return y + (x->sizes[2] * x->sizes[3] > 1 ? lmi_bytes(x) : 0);
 }
 
@@ -152,8 +156,8 @@ static int64_t upsample_backward(const asked *a) {
     const lam_op_arg *grad = lmi_asked_tensor(a, 0);
     if (!grad || grad->ndim != 4 || in_rows(a, 0) || is_channels_last(a, 0)) return 0;
     int64_t n = 1;
-    for (int32_t i = 0; i < 4; i++) n = lmi_times(n, lmi_asked_number(a, 2, i, 1));
-    return lmi_bytes(grad) + (suggests_last(a, 0) ? lmi_times(n, lmi_item(grad)) : 0);
+    for (int32_t i = 0; i < 4; i++) n = lmi_limited_times(n, lmi_asked_number(a, 2, i, 1));
+    return lmi_bytes(grad) + (suggests_last(a, 0) ? lmi_limited_times(n, lmi_item(grad)) : 0);
 }
 
 static int64_t first_in_rows(const asked *a) { return copied(a, 0); }
@@ -173,14 +177,14 @@ static int64_t product_in_16(const asked *a, int32_t first) {
     const bool half = strcmp(type, "float16") == 0 && a->cpu.half;
     const bool runs = half || (strcmp(type, "bfloat16") == 0 && a->cpu.lanes >= AVX512);
     const int64_t m = x->sizes[x->ndim - 2], k = x->sizes[x->ndim - 1], n = y->sizes[y->ndim - 1];
-    if (!runs || lmi_times(numel(x), n) <= SMALL) return 0;
+    if (!runs || lmi_limited_times(numel(x), n) <= SMALL) return 0;
     const int64_t *strides = a->strides[x - a->in];
     const bool across = strides && strides[x->ndim - 1] != 1;
     const int64_t rows = m < ROWS ? m : ROWS, most = k > DEEP && !across ? DEEP : SHALLOW;
     const int64_t up = lmi_up(k, PAIRS), deep = up < most ? up : most;
     int64_t taken = rows * (n < COLUMNS ? n : COLUMNS) * 4 + deep * COLUMNS * 2 + KEPT;
     if (across) taken += rows * (deep < SHALLOW ? deep : deep + PAIRS) * 2 + ALIGNED;
-    return lmi_times(taken, a->cpu.threads);
+    return lmi_limited_times(taken, a->cpu.threads);
 }
 
 static int64_t product(const asked *a) { return product_in_16(a, 0); }

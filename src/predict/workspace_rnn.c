@@ -25,25 +25,25 @@ static int64_t row(const lstm *r, int64_t n) {
     return up % 256 == 0 ? up + line : up;
 }
 
-static int64_t gates(const lstm *r) { return row(r, lmi_times(4, r->hidden)); }
+static int64_t gates(const lstm *r) { return row(r, lmi_limited_times(4, r->hidden)); }
 
 static int64_t rows(const lstm *r, int64_t n, int64_t width) {
-    return pages(lmi_times(lmi_times(n, r->examples), lmi_times(width, r->item)));
+    return pages(lmi_limited_times(lmi_limited_times(n, r->examples), lmi_limited_times(width, r->item)));
 }
 
 /* The sums before the gates, the states, and the bias. */
 static int64_t scratch(const lstm *r) {
     enum { ALIGNED = 568 };
-    int64_t bias = pages(lmi_times(4 * r->item, r->hidden));
+    int64_t bias = pages(lmi_limited_times(4 * r->item, r->hidden));
     return rows(r, r->steps, gates(r)) + rows(r, 1, row(r, r->hidden)) + rows(r, 1, r->hidden) + bias +
            ALIGNED;
 }
 
 static int64_t weights(const lstm *r, int64_t in, int64_t out) {
-    return lmi_times(lmi_times(in, out), r->item);
+    return lmi_limited_times(lmi_limited_times(in, out), r->item);
 }
 
-static int64_t bias(const lstm *r) { return lmi_times(4 * r->item, r->hidden); }
+static int64_t bias(const lstm *r) { return lmi_limited_times(4 * r->item, r->hidden); }
 
 /* Both weights in another order. */
 static int64_t reordered(const lstm *r) {
@@ -52,7 +52,7 @@ static int64_t reordered(const lstm *r) {
 
 /* For inference: the hidden part in blocks of 32, and longer data copied. */
 static int64_t inference(const lstm *r) {
-    int64_t out = lmi_times(4, lmi_up(r->hidden, 32));
+    int64_t out = lmi_limited_times(4, lmi_up(r->hidden, 32));
     int64_t states = 2 * rows(r, 2, r->hidden) + pages(1);
     return weights(r, r->in, out) + weights(r, r->hidden, out) + bias(r) + scratch(r) + states +
            (r->in > r->hidden ? rows(r, r->steps, r->in) : 0);
@@ -71,10 +71,10 @@ int64_t lmi_recurrent(const lmi_asked *a) {
 int64_t lmi_recurrent_backward(const lmi_asked *a) {
     lstm r;
     if (!look_at(a, &r)) return 0;
-    int64_t out = lmi_times(4, r.hidden), before = 0;
+    int64_t out = lmi_limited_times(4, r.hidden), before = 0;
     if (row(&r, r.in) != r.in) before += weights(&r, row(&r, r.in), out);
     if (row(&r, r.hidden) != r.hidden) before += weights(&r, row(&r, r.hidden), out);
-    int64_t states = lmi_times(3 * r.item, lmi_times(r.examples, r.hidden));
+    int64_t states = lmi_limited_times(3 * r.item, lmi_limited_times(r.examples, r.hidden));
     if (r.item == 2) before = 2 * (weights(&r, r.in, out) + weights(&r, r.hidden, out));
     return before + reordered(&r) + bias(&r) + scratch(&r) + states;
 }
@@ -83,7 +83,7 @@ int64_t lmi_recurrent_backward(const lmi_asked *a) {
 int64_t lmi_recurrent_kept(const lmi_asked *a) {
     lstm r;
     if (!look_at(a, &r)) return 0;
-    int64_t wide = row(&r, lmi_most(r.in, r.hidden)), both = lmi_times(2, r.steps) + 2;
+    int64_t wide = row(&r, lmi_most(r.in, r.hidden)), both = lmi_limited_times(2, r.steps) + 2;
     return rows(&r, r.steps, gates(&r)) + rows(&r, r.steps, row(&r, r.hidden)) +
            2 * rows(&r, both, r.hidden) + 3 * rows(&r, both, wide);
 }

@@ -10,12 +10,6 @@
 
 static const uint64_t ARENA_LIMIT = UINT64_C(4) << 30;
 
-/* Unknown plus anything is unknown. */
-static int64_t plus(int64_t a, int64_t b) {
-    int64_t sum;
-    return a < 0 || b < 0 || lmi_add_over(a, b, &sum) ? -1 : sum;
-}
-
 static bool is_again(const lam_event *ev) { return ev->flags & LAM_CALL_AGAIN; }
 
 /* -- parameters ------------------------------------------------------------------------------------------ */
@@ -99,8 +93,8 @@ static lam_status add_times(lam_gadgets *g, lam_error *e) {
     for (int32_t i = 0; t && i < g->m->n_events; i++) {
         lmi_gadget *to = &g->at[g->m->events[i].place];
         if (!lam_times_event(t, i, &x)) continue;
-        to->forward_ns = plus(to->forward_ns, x.total[LAM_FORWARD]);
-        to->backward_ns = plus(to->backward_ns, plus(x.total[LAM_BACKWARD], x.total[LAM_RECOMPUTE]));
+        to->forward_ns = lmi_plus(to->forward_ns, x.total[LAM_FORWARD]);
+        to->backward_ns = lmi_plus(to->backward_ns, lmi_plus(x.total[LAM_BACKWARD], x.total[LAM_RECOMPUTE]));
     }
     lam_times_free(t);
     return LAM_OK;
@@ -255,9 +249,9 @@ void lam_gadgets_free(lam_gadgets *g) {
 
 int64_t lmi_gadget_memory(const lam_gadgets *g, int32_t place) {
     const lmi_gadget *x = &g->at[place];
-    int64_t sum = plus(x->param_bytes, x->gradient_bytes);
+    int64_t sum = lmi_plus(x->param_bytes, x->gradient_bytes);
     for (int32_t i = x->first; i >= 0; i = g->next[i])
         for (int32_t k = 0; k < g->m->events[i].n_in; k++)
-            sum = plus(sum, lmi_arg_bytes(&g->m->events[i].in[k]));
+            sum = lmi_plus(sum, lmi_arg_bytes(&g->m->events[i].in[k]));
     return sum;
 }

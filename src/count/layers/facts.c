@@ -95,10 +95,8 @@ static lam_shape shape_of(const lam_arg *a) { return (lam_shape){a->ndim, a->siz
 /* The elements of arguments, or their bytes by the type of each tensor. */
 static int64_t sum_of(const lam_arg *args, int32_t n, bool bytes) {
     int64_t sum = 0;
-    for (int32_t i = 0; i < n; i++) {
-        int64_t one = bytes ? lmi_arg_bytes(&args[i]) : lmi_numel(shape_of(&args[i]));
-        if (one < 0 || lmi_add_over(sum, one, &sum)) return -1;
-    }
+    for (int32_t i = 0; i < n; i++)
+        sum = lmi_plus(sum, bytes ? lmi_arg_bytes(&args[i]) : lmi_numel(shape_of(&args[i])));
     return sum;
 }
 
@@ -107,7 +105,7 @@ static int64_t own_bytes(const lam_model *m, const lam_module *mod) {
     for (int32_t i = 0; i < mod->n_owned && sum >= 0; i++) {
         const lam_tensor *t = lam_model_tensor(m, mod->owned[i].tensor);
         if (mod->owned[i].is_buffer || t->packed || lmi_named_before(mod, i)) continue;
-        if (t->bytes < 0 || lmi_add_over(sum, t->bytes, &sum)) return -1;
+        sum = lmi_plus(sum, t->bytes);
     }
     return sum;
 }

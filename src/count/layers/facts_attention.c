@@ -40,7 +40,7 @@ static void set_sequences(const lmi_slots *layer, lam_shape q, lam_shape k, lmi_
     lmi_fact_set(f, LMI_FACT_seqs, q.ndim == 2 ? 1 : lmi_axis(q, 1 - position));
     lmi_fact_set(f, LMI_FACT_queries, lmi_axis(q, position));
     lmi_fact_set(f, LMI_FACT_keys, keys);
-    lmi_fact_set(f, LMI_FACT_keys_all, keys < 0 || lmi_add_over(keys, added, &keys) ? -1 : keys);
+    lmi_fact_set(f, LMI_FACT_keys_all, lmi_plus(keys, added));
 }
 
 static void set_masks(const lmi_slots *s, lmi_facts *f) {

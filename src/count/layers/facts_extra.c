@@ -45,8 +45,7 @@ static int64_t once(const lam_event *ev) {
     int64_t sum = ev->n_in > MANY ? -1 : 0;
     for (int32_t i = 0; i < ev->n_in && sum >= 0; i++) {
         int64_t n = lmi_numel((lam_shape){ev->in[i].ndim, ev->in[i].sizes});
-        if (n < 0) return -1;
-        if (!given_before(ev, i) && lmi_add_over(sum, n, &sum)) return -1;
+        if (n < 0 || !given_before(ev, i)) sum = lmi_plus(sum, n);
     }
     return sum;
 }

@@ -48,11 +48,6 @@ int64_t lmi_value_int(const lam_value *v, int64_t fallback);
 double lmi_value_number(const lam_value *v, double fallback);
 /* Elements of a window over `rank` axes, of a kernel as lmi_value_axis reads it. */
 int64_t lmi_window(const lam_value *kernel, int64_t rank);
-/* a * b; -1 if one of them is negative (unknown) or the product does not fit, which lmi_fact_set leaves
- * unknown. */
-int64_t lmi_times(int64_t a, int64_t b);
-/* a + b, by the same rule. */
-int64_t lmi_plus(int64_t a, int64_t b);
 /* The product of axes `from` .. `to`-1, negative ones from the end; -1 if the shape has fewer. */
 int64_t lmi_axes(lam_shape s, int32_t from, int32_t to);
 /* Product of the last `rank` axes; -1 if the shape does not have more axes than that, or a size is

@@ -26,16 +26,6 @@ int64_t lmi_spatial(lam_shape s, int64_t rank) {
     return rank < 0 || s.ndim <= rank ? -1 : lmi_axes(s, s.ndim - (int32_t)rank, s.ndim);
 }
 
-int64_t lmi_times(int64_t a, int64_t b) {
-    int64_t r;
-    return a < 0 || b < 0 || lmi_mul_over(a, b, &r) ? -1 : r;
-}
-
-int64_t lmi_plus(int64_t a, int64_t b) {
-    int64_t r;
-    return a < 0 || b < 0 || lmi_add_over(a, b, &r) ? -1 : r;
-}
-
 int64_t lmi_value_int(const lam_value *v, int64_t fallback) {
     if (v && (v->type == LAM_INT || v->type == LAM_BOOL)) return v->i;
     return v && v->type == LAM_INTS && v->n == 1 ? v->ints[0] : fallback;

@@ -32,20 +32,17 @@ static int64_t sum_in(const lam_op *op, measure *of) {
     int64_t sum = 0;
     for (int32_t i = 0; i < op->sig->n_in; i++) {
         if (!op->sig->in[i].is_tensor || takes_result(op, i)) continue;
-        int64_t n = of(&op->sig->in[i]);
-        if (n < 0 || lmi_add_over(sum, n, &sum)) return -1;
+        sum = lmi_plus(sum, of(&op->sig->in[i]));
     }
     return sum;
 }
 
 /* The sum over the results; -1 if no result is known, also for an operator that returns no tensor. */
 static int64_t sum_out(const lam_op *op, measure *of) {
-    int64_t sum = 0;
-    for (int32_t i = 0; i < op->sig->n_out; i++) {
-        int64_t n = op->sig->out[i].is_tensor ? of(&op->sig->out[i]) : 0;
-        if (n < 0 || lmi_add_over(sum, n, &sum)) return -1;
-    }
-    return op->sig->n_out > 0 ? sum : -1;
+    int64_t sum = op->sig->n_out > 0 ? 0 : -1;
+    for (int32_t i = 0; i < op->sig->n_out; i++)
+        if (op->sig->out[i].is_tensor) sum = lmi_plus(sum, of(&op->sig->out[i]));
+    return sum;
 }
 
 /* 1 if a tensor has complex elements, 0 if not; -1: there is no tensor, or the type of one is unknown. */

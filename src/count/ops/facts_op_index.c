@@ -12,7 +12,7 @@ static int64_t listed(const lam_op *op, int32_t position, bool bytes) {
     for (const lam_op_arg *a; (a = lmi_op_next(op, position, &at)) != NULL; any = true) {
         int64_t n = lmi_op_arg_numel(a);
         if (bytes) n = lmi_stored(n, lam_dtype_bits(a->dtype));
-        if (n < 0 || lmi_add_over(sum, n, &sum)) return -1;
+        sum = lmi_plus(sum, n);
     }
     return any ? sum : -1;
 }

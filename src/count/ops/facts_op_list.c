@@ -11,7 +11,7 @@ static void firsts(const lam_op *op, lmi_facts *f) {
         if (n < 0 || lmi_add_over(sum, n, &sum)) return;
         rest += n > 0 ? n - 1 : 0;
         n = lmi_stored(n, lam_dtype_bits(a->dtype));
-        if (bytes >= 0 && (n < 0 || lmi_add_over(bytes, n, &bytes))) bytes = -1;
+        bytes = lmi_plus(bytes, n);
     }
     lmi_fact_set(f, LMI_FACT_firsts, sum);
     lmi_fact_set(f, LMI_FACT_rest, rest);
@@ -32,8 +32,7 @@ static void products(const lam_op *op, lmi_facts *f) {
     const lam_op_arg *a, *b = NULL;
     while ((a = lmi_op_next(op, 0, &left)) != NULL && (b = lmi_op_next(op, 1, &right)) != NULL) {
         if (a->ndim != 2 || b->ndim != 2 || a->sizes[1] != b->sizes[0]) return;
-        int64_t n = lmi_times(lmi_op_arg_numel(a), b->sizes[1]);
-        if (n < 0 || lmi_add_over(sum, n, &sum)) return;
+        sum = lmi_plus(sum, lmi_times(lmi_op_arg_numel(a), b->sizes[1]));
     }
     bool paired = !a && !lmi_op_next(op, 1, &right);
     lmi_fact_set(f, LMI_FACT_pairs_red, paired ? sum : -1);

@@ -38,8 +38,7 @@ static void batch_norm(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_fac
     lmi_fact_set(f, LMI_FACT_training, in_training(op, k, s));
     lmi_fact_set(f, LMI_FACT_tracked, lmi_op_tensor(s, LMI_S_mean));
     only_asked(op, s, f);
-    int64_t mean = lmi_op_bytes(s, LMI_S_mean), var = lmi_op_bytes(s, LMI_S_var);
-    lmi_fact_set(f, LMI_FACT_stats_bytes, mean < 0 || var < 0 || lmi_add_over(mean, var, &mean) ? -1 : mean);
+    lmi_fact_set(f, LMI_FACT_stats_bytes, lmi_plus(lmi_op_bytes(s, LMI_S_mean), lmi_op_bytes(s, LMI_S_var)));
 }
 
 /* If the means are not returned: the samples times the groups of an argument. */

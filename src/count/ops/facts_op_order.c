@@ -22,8 +22,7 @@ static int64_t inserted(int64_t n) {
  * out. */
 static int64_t kept(int64_t n, int64_t k) {
     if (n - 1 <= k) return inserted(n);
-    int64_t first = inserted(k + 1), rest = lmi_times(n - k - 1, halvings(k + 1));
-    return first < 0 || rest < 0 || lmi_add_over(first, rest, &first) ? -1 : first;
+    return lmi_plus(inserted(k + 1), lmi_times(n - k - 1, halvings(k + 1)));
 }
 
 /* The size of the axis that an argument names; of the last one if there is no such argument. */

@@ -7,9 +7,9 @@
 
 static void layer(const lmi_slots *s, lmi_facts *f) {
     lam_shape x = s->at[LMI_S_x].shape, w = s->at[LMI_S_w].shape, w2 = s->at[LMI_S_w2].shape;
-    int64_t a = lmi_numel(w), b = lmi_numel(w2), hidden = lmi_axis(w2, -1), rows = lmi_axis(w, 0);
+    int64_t hidden = lmi_axis(w2, -1), rows = lmi_axis(w, 0);
     lmi_fact_set(f, LMI_FACT_steps, x.ndim == 3 ? lmi_axes(x, 0, 2) : -1);
-    lmi_fact_set(f, LMI_FACT_weights, a < 0 || b < 0 || lmi_add_over(a, b, &a) ? -1 : a);
+    lmi_fact_set(f, LMI_FACT_weights, lmi_plus(lmi_numel(w), lmi_numel(w2)));
     lmi_fact_set(f, LMI_FACT_hidden, hidden);
     lmi_fact_set(f, LMI_FACT_gates, hidden > 0 && rows >= 0 && rows % hidden == 0 ? rows / hidden : -1);
 }

@@ -23,9 +23,9 @@ static int64_t number(int64_t *const numbers[LMI_N_OWN], const lmi_figure_info *
     int64_t sum = 0;
     for (int i = 0; i < 2 && place >= 0; i++)
         if (of->part[i] != LMI_OWN_NO && numbers[of->part[i]])
-            if (lmi_add_over(sum, numbers[of->part[i]][place], &sum)) return INT64_MAX;
+            sum = lmi_add_capped(sum, numbers[of->part[i]][place]);
     if (of->needs != LAM_NEEDS_TIMES || of->back == LMI_FIGURE_NO) return sum;
-    return lmi_add_over(sum, number(numbers, &lmi_figures[of->back], place), &sum) ? INT64_MAX : sum;
+    return lmi_add_capped(sum, number(numbers, &lmi_figures[of->back], place));
 }
 
 /* An added place is one candidate with everything in it; the places in it are none. */

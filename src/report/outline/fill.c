@@ -12,11 +12,6 @@ const char *lmi_take_text(lmi_filling *w, const char *text) {
     return kept;
 }
 
-int64_t lmi_add_capped(int64_t a, int64_t b) {
-    int64_t sum;
-    return lmi_add_over(a, b, &sum) ? (a < 0 ? INT64_MIN : INT64_MAX) : sum;
-}
-
 void lmi_add_own(lmi_filling *w, lmi_own_number k, int32_t place, lam_count c) {
     int64_t *n = &w->own[k][place], sum = 0;
     uint8_t *state = &w->state[k][place];

@@ -47,7 +47,6 @@ const char *lmi_take_text(lmi_filling *w, const char *text);
 const char *lmi_take_tensors(lmi_filling *w, const lam_arg *args, int32_t n);
 /* Adds to a place's number. A sum that does not fit is the greatest number, and "at least". */
 void lmi_add_own(lmi_filling *w, lmi_own_number k, int32_t place, lam_count c);
-int64_t lmi_add_capped(int64_t a, int64_t b);
 /* True for numbers that each place has separately, and that parents do not sum up. */
 static inline bool lmi_is_shown_alone(int k) { return k == LMI_OWN_TOTAL_TIME || k == LMI_OWN_PEAK; }
 /* The place of the outline that shows a place of the model, or represents it. */

@@ -21,8 +21,7 @@ static void put_stack(lmi_buf *b, const int64_t *held, double whole, int width, 
 
 static int64_t sum_of(const int64_t *held) {
     int64_t sum = 0;
-    for (int h = 0; h < LAM_N_HELD; h++)
-        if (lmi_add_over(sum, held[h], &sum)) return INT64_MAX;
+    for (int h = 0; h < LAM_N_HELD; h++) sum = lmi_add_capped(sum, held[h]);
     return sum;
 }
 

@@ -102,7 +102,7 @@ static int64_t sum_of(const lmi_outline *o, const lmi_picture_options *of, int32
     int64_t sum = lmi_shown_total(o, of, i);
     const int32_t end = lmi_run_end(o->at, i);
     for (int32_t k = o->at[i].end; k < end; k = o->at[k].end)
-        if (lmi_add_over(sum, lmi_shown_total(o, of, k), &sum)) return INT64_MAX;
+        sum = lmi_add_capped(sum, lmi_shown_total(o, of, k));
     return sum;
 }
 

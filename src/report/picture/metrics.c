@@ -24,7 +24,7 @@ int64_t lmi_shown_total(const lmi_outline *o, const lmi_picture_options *p, int3
     for (int i = 0; i < PARTS; i++) {
         lmi_own_number k = part_of(p, i);
         if (k == LMI_OWN_NO || !o->total[k]) continue;
-        if (lmi_add_over(sum, o->total[k][place], &sum)) return INT64_MAX;
+        sum = lmi_add_capped(sum, o->total[k][place]);
     }
     return sum;
 }
@@ -34,7 +34,7 @@ int64_t lmi_shown_own(const lmi_outline *o, const lmi_picture_options *p, int32_
     for (int i = 0; i < PARTS; i++) {
         lmi_own_number k = part_of(p, i);
         if (k == LMI_OWN_NO || !o->own[k]) continue;
-        if (lmi_add_over(sum, o->own[k][place], &sum)) return INT64_MAX;
+        sum = lmi_add_capped(sum, o->own[k][place]);
     }
     return sum;
 }

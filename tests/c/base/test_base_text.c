@@ -300,7 +300,7 @@ static void intensity_is_of_whole_counts(void **state) {
     assert_true(intensity(lmi_exact(6), lmi_exact(8), lmi_unknown()) < 0);
 }
 
-static void products_are_checked(void **state) {
+static void sums_and_products_are_checked(void **state) {
     (void)state;
     int64_t out = 0;
     assert_true(lmi_product(NULL, 0, &out));
@@ -314,6 +314,17 @@ static void products_are_checked(void **state) {
     assert_true(lmi_product((int64_t[]){INT64_MAX, 2, 0}, 3, &out));
     assert_int_equal(out, 0);
     assert_false(lmi_product((int64_t[]){0, -1}, 2, &out));
+    assert_int_equal(lmi_times(6, 7), 42);
+    assert_int_equal(lmi_times(-1, 7), -1);
+    assert_int_equal(lmi_times(7, -1), -1);
+    assert_int_equal(lmi_times(INT64_MAX, 2), -1);
+    assert_int_equal(lmi_times(0, -1), -1);
+    assert_int_equal(lmi_plus(6, 7), 13);
+    assert_int_equal(lmi_plus(0, -1), -1);
+    assert_int_equal(lmi_plus(-1, 1), -1);
+    assert_int_equal(lmi_plus(INT64_MAX, 1), -1);
+    assert_true(lmi_add_capped(INT64_MAX, 1) == INT64_MAX && lmi_add_capped(INT64_MIN, -1) == INT64_MIN);
+    assert_int_equal(lmi_add_capped(6, -7), -1);
 }
 
 static void what_divides_is_never_0(void **state) {
@@ -480,7 +491,7 @@ int main(void) {
         cmocka_unit_test(counts_saturate),
         cmocka_unit_test(bytes_add_up),
         cmocka_unit_test(intensity_is_of_whole_counts),
-        cmocka_unit_test(products_are_checked),
+        cmocka_unit_test(sums_and_products_are_checked),
         cmocka_unit_test(what_divides_is_never_0),
         cmocka_unit_test(states_and_metrics_have_names),
         cmocka_unit_test(counts_read_well),

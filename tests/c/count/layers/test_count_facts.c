@@ -22,10 +22,6 @@ static void shapes(void **state) {
     assert_int_equal(lmi_spatial(s, 3), -1);
     assert_int_equal(lmi_spatial(s, -1), -1);
     assert_int_equal(lmi_spatial((lam_shape){SIZES(1, INT64_MAX, 2)}, 2), -1);
-    assert_int_equal(lmi_times(6, 7), 42);
-    assert_int_equal(lmi_times(-1, 7), -1);
-    assert_int_equal(lmi_times(7, -1), -1);
-    assert_int_equal(lmi_times(INT64_MAX, 2), -1);
 }
 
 static void values(void **state) {
