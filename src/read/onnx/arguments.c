@@ -7,78 +7,33 @@
 
 #include <stdio.h>
 
-int32_t lmi_onnx_dtype(int32_t type) {
-    static const int8_t numbers[LMI_ONNX_N_TYPES] = {[LMI_ONNX_NO_TYPE] = -1,
-                                                     [LMI_ONNX_FLOAT] = 6,
-                                                     [LMI_ONNX_UINT8] = 0,
-                                                     [LMI_ONNX_INT8] = 1,
-                                                     [LMI_ONNX_UINT16] = 27,
-                                                     [LMI_ONNX_INT16] = 2,
-                                                     [LMI_ONNX_INT32] = 3,
-                                                     [LMI_ONNX_INT64] = 4,
-                                                     [LMI_ONNX_STRING] = -1,
-                                                     [LMI_ONNX_BOOL] = 11,
-                                                     [LMI_ONNX_FLOAT16] = 5,
-                                                     [LMI_ONNX_DOUBLE] = 7,
-                                                     [LMI_ONNX_UINT32] = 28,
-                                                     [LMI_ONNX_UINT64] = 29,
-                                                     [LMI_ONNX_COMPLEX64] = 9,
-                                                     [LMI_ONNX_COMPLEX128] = 10,
-                                                     [LMI_ONNX_BFLOAT16] = 15,
-                                                     [LMI_ONNX_FLOAT8E4M3FN] = 24,
-                                                     [LMI_ONNX_FLOAT8E4M3FNUZ] = 26,
-                                                     [LMI_ONNX_FLOAT8E5M2] = 23,
-                                                     [LMI_ONNX_FLOAT8E5M2FNUZ] = 25,
-                                                     [LMI_ONNX_UINT4] = 33,
-                                                     [LMI_ONNX_INT4] = 40,
-                                                     [LMI_ONNX_FLOAT4E2M1] = 45,
-                                                     [LMI_ONNX_FLOAT8E8M0] = 44,
-                                                     [LMI_ONNX_UINT2] = 31,
-                                                     [LMI_ONNX_INT2] = 38};
-    return type > 0 && type < LMI_ONNX_N_TYPES ? numbers[type] : -1;
-}
-
-lam_op_arg lmi_onnx_arg(const lmi_onnx_model *m, int32_t value, int32_t position) {
-    const lmi_onnx_value *v = lmi_onnx_value_at(m, value);
-    const bool known = is_known(v);
-    return (lam_op_arg){.position = position,
-                        .is_tensor = true,
-                        .dtype = v ? lmi_onnx_dtype(v->type) : -1,
-                        .device = -1,
-                        .shares = -1,
-                        .ndim = v && known ? v->ndim : -1,
-                        .sizes = v && known ? v->sizes : NULL,
-                        .storage = (uint64_t)(value + 1),
-                        .object = (uint64_t)(value + 1)};
-}
-
 /* -- most of them ------------------------------------------------------------------------------------------
  */
 
 static lam_status form_of_rank(lmi_onnx_op *o, const char *form, int32_t rank) {
     char text[32];
     snprintf(text, sizeof text, "%s%dd", form, (int)rank);
-    return name(o, rank >= 1 && rank <= 3 ? text : "");
+    return lmi_onnx_name_op(o, rank >= 1 && rank <= 3 ? text : "");
 }
 
 static lam_status plain(lmi_onnx_op *o) {
-    for (int32_t i = 0; i < o->n->n_in; i++) LAM_TRY(tensor(o, i, i));
+    for (int32_t i = 0; i < o->n->n_in; i++) LAM_TRY(lmi_onnx_put_tensor(o, i, i));
     return LAM_OK;
 }
 
 static lam_status variadic(lmi_onnx_op *o) {
-    if (o->n->n_in > 2) LAM_TRY(name(o, "many"));
+    if (o->n->n_in > 2) LAM_TRY(lmi_onnx_name_op(o, "many"));
     return plain(o);
 }
 
 static lam_status concat(lmi_onnx_op *o) {
-    for (int32_t i = 0; i < o->n->n_in; i++) LAM_TRY(tensor(o, i, 0));
-    return whole(o, 1, lmi_onnx_int(o->n, "axis", 0));
+    for (int32_t i = 0; i < o->n->n_in; i++) LAM_TRY(lmi_onnx_put_tensor(o, i, 0));
+    return lmi_onnx_put_int(o, 1, lmi_onnx_int(o->n, "axis", 0));
 }
 
 static lam_status axis(lmi_onnx_op *o) {
     LAM_TRY(first(o));
-    return whole(o, 1, lmi_onnx_int(o->n, "axis", 0));
+    return lmi_onnx_put_int(o, 1, lmi_onnx_int(o->n, "axis", 0));
 }
 
 /* Up to opset 12 all axes from one on were normalised as if they were one. */
@@ -88,52 +43,52 @@ static lam_status softmax(lmi_onnx_op *o) {
     int64_t at = lmi_onnx_int(o->n, "axis", old ? 1 : -1);
     if (!old || !is_known(x) || x->ndim == 0) {
         LAM_TRY(first(o));
-        return whole(o, 1, at);
+        return lmi_onnx_put_int(o, 1, at);
     }
     int64_t flat[2] = {1, 1};
     if (at < 0) at += x->ndim;
     for (int32_t i = 0; i < x->ndim; i++) flat[i >= at] *= x->sizes[i]; /* the whole product fits */
     if (at == x->ndim - 1) {
         LAM_TRY(first(o));
-        return whole(o, 1, -1);
+        return lmi_onnx_put_int(o, 1, -1);
     }
-    LAM_TRY(shaped(o, 0, 0, 2, flat));
-    return whole(o, 1, 1);
+    LAM_TRY(lmi_onnx_put_shaped(o, 0, 0, 2, flat));
+    return lmi_onnx_put_int(o, 1, 1);
 }
 
 static lam_status cumsum(lmi_onnx_op *o) {
     int64_t at[FEW];
     int32_t n;
     LAM_TRY(first(o));
-    LAM_TRY(numbers(o, 1, NULL, at, &n));
-    return n == 1 ? whole(o, 1, at[0]) : LAM_OK;
+    LAM_TRY(lmi_onnx_numbers(o, 1, NULL, at, &n));
+    return n == 1 ? lmi_onnx_put_int(o, 1, at[0]) : LAM_OK;
 }
 
 static lam_status reduce(lmi_onnx_op *o) {
     int64_t at[FEW];
     int32_t n;
     LAM_TRY(first(o));
-    LAM_TRY(numbers(o, 1, "axes", at, &n));
-    LAM_TRY(n ? list(o, 1, at, n) : LAM_OK);
-    return flag(o, 2, lmi_onnx_int(o->n, "keepdims", 1) != 0);
+    LAM_TRY(lmi_onnx_numbers(o, 1, "axes", at, &n));
+    LAM_TRY(n ? lmi_onnx_put_ints(o, 1, at, n) : LAM_OK);
+    return lmi_onnx_put_flag(o, 2, lmi_onnx_int(o->n, "keepdims", 1) != 0);
 }
 
 /* Behind each tensor there are its scale and its zero point, and before the list of a Concat those of the
  * result. */
 static lam_status two_quantised(lmi_onnx_op *o) {
     LAM_TRY(first(o));
-    return tensor(o, 3, 1);
+    return lmi_onnx_put_tensor(o, 3, 1);
 }
 
 static lam_status where_quantised(lmi_onnx_op *o) {
     LAM_TRY(first(o));
-    LAM_TRY(tensor(o, 1, 1));
-    return tensor(o, 4, 2);
+    LAM_TRY(lmi_onnx_put_tensor(o, 1, 1));
+    return lmi_onnx_put_tensor(o, 4, 2);
 }
 
 static lam_status concat_quantised(lmi_onnx_op *o) {
-    for (int32_t i = 2; i < o->n->n_in; i += 3) LAM_TRY(tensor(o, i, 0));
-    return whole(o, 1, lmi_onnx_int(o->n, "axis", 0));
+    for (int32_t i = 2; i < o->n->n_in; i += 3) LAM_TRY(lmi_onnx_put_tensor(o, i, 0));
+    return lmi_onnx_put_int(o, 1, lmi_onnx_int(o->n, "axis", 0));
 }
 
 static lam_status clip(lmi_onnx_op *o) {
@@ -141,8 +96,9 @@ static lam_status clip(lmi_onnx_op *o) {
     LAM_TRY(first(o));
     for (int32_t i = 0; i < 2; i++) {
         const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, ends[i]);
-        LAM_TRY(tensor(o, i + 1, i + 1));
-        if (a && o->n->n_in < 2) LAM_TRY(value(o, i + 1, (lam_value){.type = LAM_FLOAT, .f = (double)a->f}));
+        LAM_TRY(lmi_onnx_put_tensor(o, i + 1, i + 1));
+        if (a && o->n->n_in < 2)
+            LAM_TRY(lmi_onnx_put_value(o, i + 1, (lam_value){.type = LAM_FLOAT, .f = (double)a->f}));
     }
     return LAM_OK;
 }
@@ -150,17 +106,17 @@ static lam_status clip(lmi_onnx_op *o) {
 static lam_status gelu(lmi_onnx_op *o) {
     const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, "approximate");
     LAM_TRY(first(o));
-    return value(o, 1, (lam_value){.type = LAM_TEXT, .text = a && a->s ? a->s : "none"});
+    return lmi_onnx_put_value(o, 1, (lam_value){.type = LAM_TEXT, .text = a && a->s ? a->s : "none"});
 }
 
 static lam_status topk(lmi_onnx_op *o) {
     int64_t k[FEW];
     int32_t n;
     LAM_TRY(first(o));
-    LAM_TRY(numbers(o, 1, NULL, k, &n));
+    LAM_TRY(lmi_onnx_numbers(o, 1, NULL, k, &n));
     if (n == 0 && lmi_onnx_attr(o->n, "k")) k[0] = lmi_onnx_int(o->n, "k", 0), n = 1;
-    if (n == 1) LAM_TRY(whole(o, 1, k[0]));
-    return whole(o, 2, lmi_onnx_int(o->n, "axis", -1));
+    if (n == 1) LAM_TRY(lmi_onnx_put_int(o, 1, k[0]));
+    return lmi_onnx_put_int(o, 2, lmi_onnx_int(o->n, "axis", -1));
 }
 
 /* -- products ----------------------------------------------------------------------------------------------
@@ -168,37 +124,39 @@ static lam_status topk(lmi_onnx_op *o) {
 
 /* The second factor is behind scale and zero point of the first one in QLinearMatMul. */
 static lam_status product(lmi_onnx_op *o) {
-    LAM_TRY(tensor(o, 0, 0));
-    return tensor(o, strcmp(o->n->op, "QLinearMatMul") == 0 ? 3 : 1, 1);
+    LAM_TRY(lmi_onnx_put_tensor(o, 0, 0));
+    return lmi_onnx_put_tensor(o, strcmp(o->n->op, "QLinearMatMul") == 0 ? 3 : 1, 1);
 }
 
 /* A factor as it is multiplied: with its last two axes exchanged where an attribute says so. */
 static lam_status factor(lmi_onnx_op *o, int32_t i, int32_t position, const char *turned) {
     const lmi_onnx_value *v = in(o, i);
     int64_t sizes[FEW];
-    if (!is_known(v) || v->ndim < 2 || lmi_onnx_int(o->n, turned, 0) == 0) return tensor(o, i, position);
+    if (!is_known(v) || v->ndim < 2 || lmi_onnx_int(o->n, turned, 0) == 0)
+        return lmi_onnx_put_tensor(o, i, position);
     memcpy(sizes, v->sizes, (size_t)v->ndim * sizeof *sizes);
     sizes[v->ndim - 1] = v->sizes[v->ndim - 2];
     sizes[v->ndim - 2] = v->sizes[v->ndim - 1];
-    return shaped(o, i, position, v->ndim, sizes);
+    return lmi_onnx_put_shaped(o, i, position, v->ndim, sizes);
 }
 
 static lam_status scaled_product(lmi_onnx_op *o) {
     LAM_TRY(factor(o, 0, 0, "transA"));
     LAM_TRY(factor(o, 1, 1, "transB"));
-    return value(o, 2, (lam_value){.type = LAM_FLOAT, .f = real(o, "alpha", 1)});
+    return lmi_onnx_put_value(o, 2, (lam_value){.type = LAM_FLOAT, .f = real(o, "alpha", 1)});
 }
 
 /* alpha*A*B + beta*C, as addmm(C, A, B); the quantised one has scales and zero points between them. */
 static lam_status gemm(lmi_onnx_op *o) {
     static const char *const names[] = {"beta", "alpha"};
     const bool linear = strcmp(o->n->op, "QGemm") == 0;
-    LAM_TRY(tensor(o, linear ? 6 : 2, 0));
+    LAM_TRY(lmi_onnx_put_tensor(o, linear ? 6 : 2, 0));
     LAM_TRY(factor(o, 0, 1, "transA"));
     LAM_TRY(factor(o, linear ? 3 : 1, 2, "transB"));
     for (int32_t i = 0; i < 2; i++) {
         const double by = linear ? 1 : real(o, names[i], 1);
-        LAM_TRY(value(o, 3 + i, (lam_value){.type = LAM_FLOAT, .f = i == 0 && o->n->n_in < 3 ? 1 : by}));
+        LAM_TRY(lmi_onnx_put_value(o, 3 + i,
+                                   (lam_value){.type = LAM_FLOAT, .f = i == 0 && o->n->n_in < 3 ? 1 : by}));
     }
     return LAM_OK;
 }
@@ -207,7 +165,7 @@ static lam_status gemm(lmi_onnx_op *o) {
 static lam_status gemm_act(lmi_onnx_op *o) {
     const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, "activation");
     LAM_TRY(gemm(o));
-    return a && a->s && strcmp(a->s, "Relu") == 0 ? flag(o, 5, false) : LAM_OK;
+    return a && a->s && strcmp(a->s, "Relu") == 0 ? lmi_onnx_put_flag(o, 5, false) : LAM_OK;
 }
 
 /* The product of the sizes of the axes that both factors have and the result has not; -1: the equation is of
@@ -248,9 +206,9 @@ static lam_status einsum(lmi_onnx_op *o) {
     if (red < 1) return plain(o);
     lmi_product(x->sizes, x->ndim, &all);
     const int64_t flat[] = {all / red, red};
-    LAM_TRY(name(o, "product"));
-    LAM_TRY(shaped(o, 0, 0, 2, flat));
-    return tensor(o, 1, 1);
+    LAM_TRY(lmi_onnx_name_op(o, "product"));
+    LAM_TRY(lmi_onnx_put_shaped(o, 0, 0, 2, flat));
+    return lmi_onnx_put_tensor(o, 1, 1);
 }
 
 /* -- windows -----------------------------------------------------------------------------------------------
@@ -296,24 +254,24 @@ static lam_status conv(lmi_onnx_op *o) {
     const int32_t rank = w && w->ndim > 2 ? w->ndim - 2 : 0;
     const bool turned = strcmp(o->n->op, "ConvTranspose") == 0;
     window at;
-    LAM_TRY(tensor(o, 0, 0));
-    LAM_TRY(tensor(o, linear ? 3 : 1, 1));
-    if (!integer) LAM_TRY(tensor(o, linear ? 8 : 2, 2));
+    LAM_TRY(lmi_onnx_put_tensor(o, 0, 0));
+    LAM_TRY(lmi_onnx_put_tensor(o, linear ? 3 : 1, 1));
+    if (!integer) LAM_TRY(lmi_onnx_put_tensor(o, linear ? 8 : 2, 2));
     for (int32_t i = 0; i < rank; i++) at.k[i] = w->sizes[i + 2];
     window_of(o, rank, &at);
-    LAM_TRY(list(o, 3, at.stride, rank));
-    LAM_TRY(list(o, 4, at.pad, rank));
-    LAM_TRY(list(o, 5, at.dil, rank));
-    LAM_TRY(flag(o, 6, turned));
-    LAM_TRY(list(o, 7, at.outpad, rank));
-    return whole(o, 8, lmi_onnx_int(o->n, "group", 1));
+    LAM_TRY(lmi_onnx_put_ints(o, 3, at.stride, rank));
+    LAM_TRY(lmi_onnx_put_ints(o, 4, at.pad, rank));
+    LAM_TRY(lmi_onnx_put_ints(o, 5, at.dil, rank));
+    LAM_TRY(lmi_onnx_put_flag(o, 6, turned));
+    LAM_TRY(lmi_onnx_put_ints(o, 7, at.outpad, rank));
+    return lmi_onnx_put_int(o, 8, lmi_onnx_int(o->n, "group", 1));
 }
 
 /* As torchvision's: input, weight, offsets, mask, bias; the mask is not there where it has no elements. */
 static lam_status deform_conv(lmi_onnx_op *o) {
     static const int32_t places[] = {0, 1, 2, 4, 3};
-    for (int32_t i = 0; i < 5; i++) LAM_TRY(tensor(o, i, places[i]));
-    return flag(o, 13, in(o, 4) != NULL);
+    for (int32_t i = 0; i < 5; i++) LAM_TRY(lmi_onnx_put_tensor(o, i, places[i]));
+    return lmi_onnx_put_flag(o, 13, in(o, 4) != NULL);
 }
 
 /* What is done to the result is given by a name, and may be nothing. */
@@ -321,8 +279,8 @@ static lam_status conv_act(lmi_onnx_op *o) {
     const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, "activation");
     const bool more = (a && a->s && *a->s) || in(o, 3);
     LAM_TRY(conv(o));
-    LAM_TRY(tensor(o, 3, 9)); /* which is added to it */
-    return more ? name(o, "act") : LAM_OK;
+    LAM_TRY(lmi_onnx_put_tensor(o, 3, 9)); /* which is added to it */
+    return more ? lmi_onnx_name_op(o, "act") : LAM_OK;
 }
 
 static lam_status pool(lmi_onnx_op *o) {
@@ -331,14 +289,14 @@ static lam_status pool(lmi_onnx_op *o) {
     const bool max = strcmp(o->n->op, "MaxPool") == 0, last = lmi_onnx_int(o->n, "channels_last", 0) != 0;
     window at;
     if (!last) LAM_TRY(form_of_rank(o, "", rank));
-    LAM_TRY(tensor(o, 0, 0));
+    LAM_TRY(lmi_onnx_put_tensor(o, 0, 0));
     spread(o->n, "kernel_shape", 0, rank, at.k);
     window_of(o, rank, &at);
-    LAM_TRY(list(o, 1, at.k, rank));
-    LAM_TRY(list(o, 2, at.stride, rank));
-    LAM_TRY(list(o, 3, at.pad, rank));
-    if (max) LAM_TRY(list(o, 4, at.dil, rank));
-    return flag(o, max ? 5 : 4, lmi_onnx_int(o->n, "ceil_mode", 0) != 0);
+    LAM_TRY(lmi_onnx_put_ints(o, 1, at.k, rank));
+    LAM_TRY(lmi_onnx_put_ints(o, 2, at.stride, rank));
+    LAM_TRY(lmi_onnx_put_ints(o, 3, at.pad, rank));
+    if (max) LAM_TRY(lmi_onnx_put_ints(o, 4, at.dil, rank));
+    return lmi_onnx_put_flag(o, max ? 5 : 4, lmi_onnx_int(o->n, "ceil_mode", 0) != 0);
 }
 
 static lam_status global_pool(lmi_onnx_op *o) {
@@ -365,9 +323,9 @@ static lam_status rows_of(lmi_onnx_op *o) {
     for (int32_t i = 0; i < o->n->n_in; i++) {
         const bool table = embeds ? i >= 2 && i <= 4 : i != 1;
         if (table && in(o, i))
-            LAM_TRY(shaped(o, i, i, -1, in(o, i)->sizes));
+            LAM_TRY(lmi_onnx_put_shaped(o, i, i, -1, in(o, i)->sizes));
         else
-            LAM_TRY(tensor(o, i, i));
+            LAM_TRY(lmi_onnx_put_tensor(o, i, i));
     }
     return LAM_OK;
 }
@@ -377,12 +335,12 @@ static lam_status rows_of(lmi_onnx_op *o) {
 
 static lam_status batch_norm(lmi_onnx_op *o) {
     LAM_TRY(plain(o));
-    return flag(o, 5, lmi_onnx_int(o->n, "training_mode", 0) != 0);
+    return lmi_onnx_put_flag(o, 5, lmi_onnx_int(o->n, "training_mode", 0) != 0);
 }
 
 /* A bias that is added first. */
 static lam_status biased(lmi_onnx_op *o) {
-    if (in(o, 1)) LAM_TRY(name(o, "bias"));
+    if (in(o, 1)) LAM_TRY(lmi_onnx_name_op(o, "bias"));
     return plain(o);
 }
 
@@ -400,9 +358,9 @@ static lam_status experts(lmi_onnx_op *o) {
         known = known && is_known(w) && w->ndim == 3 && lmi_product(sizes + 1, 2, &parts[n++]);
     }
     LAM_TRY(first(o));
-    LAM_TRY(whole(o, 1, lmi_onnx_int(o->n, "k", 1)));
-    if (known && n > 0) LAM_TRY(list(o, 2, parts, n));
-    for (int32_t i = 1; i < o->n->n_in; i++) LAM_TRY(tensor(o, i, 2 + i));
+    LAM_TRY(lmi_onnx_put_int(o, 1, lmi_onnx_int(o->n, "k", 1)));
+    if (known && n > 0) LAM_TRY(lmi_onnx_put_ints(o, 2, parts, n));
+    for (int32_t i = 1; i < o->n->n_in; i++) LAM_TRY(lmi_onnx_put_tensor(o, i, 2 + i));
     return LAM_OK;
 }
 
@@ -412,16 +370,17 @@ static lam_status layer_norm(lmi_onnx_op *o) {
     int64_t at = lmi_onnx_int(o->n, "axis", -1);
     LAM_TRY(first(o));
     if (is_known(x) && at < 0) at += x->ndim;
-    if (is_known(x) && at >= 0 && at < x->ndim) LAM_TRY(list(o, 1, x->sizes + at, x->ndim - (int32_t)at));
-    LAM_TRY(tensor(o, 1, 2));
-    return tensor(o, 2, 3);
+    if (is_known(x) && at >= 0 && at < x->ndim)
+        LAM_TRY(lmi_onnx_put_ints(o, 1, x->sizes + at, x->ndim - (int32_t)at));
+    LAM_TRY(lmi_onnx_put_tensor(o, 1, 2));
+    return lmi_onnx_put_tensor(o, 2, 3);
 }
 
 static lam_status group_norm(lmi_onnx_op *o) {
     LAM_TRY(first(o));
-    LAM_TRY(whole(o, 1, lmi_onnx_int(o->n, "num_groups", 0)));
-    LAM_TRY(tensor(o, 1, 2));
-    return tensor(o, 2, 3);
+    LAM_TRY(lmi_onnx_put_int(o, 1, lmi_onnx_int(o->n, "num_groups", 0)));
+    LAM_TRY(lmi_onnx_put_tensor(o, 1, 2));
+    return lmi_onnx_put_tensor(o, 2, 3);
 }
 
 /* -- parts and other orders --------------------------------------------------------------------------------
@@ -432,31 +391,31 @@ static lam_status transpose(lmi_onnx_op *o) {
     const lmi_onnx_value *x = in(o, 0);
     int64_t order[FEW];
     LAM_TRY(first(o));
-    if (a && a->ints && a->n <= FEW) return list(o, 1, a->ints, a->n);
+    if (a && a->ints && a->n <= FEW) return lmi_onnx_put_ints(o, 1, a->ints, a->n);
     if (!x || x->ndim < 0) return LAM_OK;
     for (int32_t i = 0; i < x->ndim; i++) order[i] = x->ndim - 1 - i;
-    return list(o, 1, order, x->ndim);
+    return lmi_onnx_put_ints(o, 1, order, x->ndim);
 }
 
 static lam_status slice(lmi_onnx_op *o) {
     int64_t from[FEW], to[FEW], axes[FEW], steps[FEW];
     int32_t n, n_to, n_axes, n_steps;
     LAM_TRY(first(o));
-    LAM_TRY(numbers(o, 1, "starts", from, &n));
-    LAM_TRY(numbers(o, 2, "ends", to, &n_to));
-    LAM_TRY(numbers(o, 3, "axes", axes, &n_axes));
-    LAM_TRY(numbers(o, 4, NULL, steps, &n_steps));
+    LAM_TRY(lmi_onnx_numbers(o, 1, "starts", from, &n));
+    LAM_TRY(lmi_onnx_numbers(o, 2, "ends", to, &n_to));
+    LAM_TRY(lmi_onnx_numbers(o, 3, "axes", axes, &n_axes));
+    LAM_TRY(lmi_onnx_numbers(o, 4, NULL, steps, &n_steps));
     const bool axes_known = o->n->n_in <= 3 || n_axes == 1, stepped = o->n->n_in <= 4 || n_steps == 1;
-    if (n != 1 || n_to != 1 || !axes_known || !stepped) return name(o, "axes");
-    LAM_TRY(whole(o, 1, n_axes ? axes[0] : 0));
-    LAM_TRY(whole(o, 2, from[0]));
-    LAM_TRY(whole(o, 3, to[0]));
-    return whole(o, 4, n_steps ? steps[0] : 1);
+    if (n != 1 || n_to != 1 || !axes_known || !stepped) return lmi_onnx_name_op(o, "axes");
+    LAM_TRY(lmi_onnx_put_int(o, 1, n_axes ? axes[0] : 0));
+    LAM_TRY(lmi_onnx_put_int(o, 2, from[0]));
+    LAM_TRY(lmi_onnx_put_int(o, 3, to[0]));
+    return lmi_onnx_put_int(o, 4, n_steps ? steps[0] : 1);
 }
 
 static lam_status split(lmi_onnx_op *o) {
     LAM_TRY(first(o));
-    return whole(o, 2, lmi_onnx_int(o->n, "axis", 0));
+    return lmi_onnx_put_int(o, 2, lmi_onnx_int(o->n, "axis", 0));
 }
 
 static lam_status gather(lmi_onnx_op *o) {
@@ -465,23 +424,23 @@ static lam_status gather(lmi_onnx_op *o) {
     int64_t one[FEW];
     int32_t n;
     if (index && index->ndim == 0) {
-        LAM_TRY(name(o, "one"));
+        LAM_TRY(lmi_onnx_name_op(o, "one"));
         LAM_TRY(first(o));
-        LAM_TRY(whole(o, 1, at));
-        LAM_TRY(numbers(o, 1, NULL, one, &n));
-        return n == 1 ? whole(o, 2, one[0]) : LAM_OK;
+        LAM_TRY(lmi_onnx_put_int(o, 1, at));
+        LAM_TRY(lmi_onnx_numbers(o, 1, NULL, one, &n));
+        return n == 1 ? lmi_onnx_put_int(o, 2, one[0]) : LAM_OK;
     }
     if (at == 0) return plain(o);
-    LAM_TRY(name(o, "axis"));
+    LAM_TRY(lmi_onnx_name_op(o, "axis"));
     LAM_TRY(first(o));
-    LAM_TRY(whole(o, 1, at));
-    return tensor(o, 1, 2);
+    LAM_TRY(lmi_onnx_put_int(o, 1, at));
+    return lmi_onnx_put_tensor(o, 1, 2);
 }
 
 static lam_status gather_elements(lmi_onnx_op *o) {
     LAM_TRY(first(o));
-    LAM_TRY(whole(o, 1, lmi_onnx_int(o->n, "axis", 0)));
-    return tensor(o, 1, 2);
+    LAM_TRY(lmi_onnx_put_int(o, 1, lmi_onnx_int(o->n, "axis", 0)));
+    return lmi_onnx_put_tensor(o, 1, 2);
 }
 
 /* torch's list of paddings begins with the last axis, the two ends of each side by side. */
@@ -492,23 +451,23 @@ static lam_status pad(lmi_onnx_op *o) {
     if (mode && mode->s && strcmp(mode->s, "constant") != 0) {
         const bool known =
             strcmp(mode->s, "reflect") == 0 || strcmp(mode->s, "edge") == 0 || strcmp(mode->s, "wrap") == 0;
-        if (known) LAM_TRY(name(o, mode->s));
+        if (known) LAM_TRY(lmi_onnx_name_op(o, mode->s));
     }
     LAM_TRY(first(o));
     if (o->n->n_in > 3) return LAM_OK; /* of some axes */
-    LAM_TRY(numbers(o, 1, "pads", by, &n));
+    LAM_TRY(lmi_onnx_numbers(o, 1, "pads", by, &n));
     for (int32_t i = 0; i < n / 2; i++) {
         mine[2 * i] = by[n / 2 - 1 - i];
         mine[2 * i + 1] = by[n / 2 * 2 - 1 - i];
     }
-    return n ? list(o, 1, mine, n / 2 * 2) : LAM_OK;
+    return n ? lmi_onnx_put_ints(o, 1, mine, n / 2 * 2) : LAM_OK;
 }
 
 static lam_status depth_to_space(lmi_onnx_op *o) {
     const lmi_onnx_attribute *mode = lmi_onnx_attr(o->n, "mode");
-    if (mode && mode->s && strcmp(mode->s, "CRD") == 0) LAM_TRY(name(o, "crd"));
+    if (mode && mode->s && strcmp(mode->s, "CRD") == 0) LAM_TRY(lmi_onnx_name_op(o, "crd"));
     LAM_TRY(first(o));
-    return whole(o, 1, lmi_onnx_int(o->n, "blocksize", 0));
+    return lmi_onnx_put_int(o, 1, lmi_onnx_int(o->n, "blocksize", 0));
 }
 
 /* -- recurrences -------------------------------------------------------------------------------------------
@@ -530,11 +489,11 @@ static lam_status recurrent(lmi_onnx_op *o) {
     const int64_t hidden =
         lmi_onnx_int(o->n, "hidden_size", is_known(w2) && w2->ndim == 3 ? w2->sizes[2] : -1);
     const int64_t state[] = {hidden};
-    LAM_TRY(tensor(o, 0, 0));
-    for (int32_t i = 1; i <= 3; i++) LAM_TRY(tensor(o, i, 1));
-    LAM_TRY(whole(o, 2, bias ? 4 : 2));
+    LAM_TRY(lmi_onnx_put_tensor(o, 0, 0));
+    for (int32_t i = 1; i <= 3; i++) LAM_TRY(lmi_onnx_put_tensor(o, i, 1));
+    LAM_TRY(lmi_onnx_put_int(o, 2, bias ? 4 : 2));
     if (in(o, 5)) {
-        LAM_TRY(tensor(o, 5, 4));
+        LAM_TRY(lmi_onnx_put_tensor(o, 5, 4));
     } else if (hidden > 0) {
         const lam_op_arg h = {.position = 4,
                               .is_tensor = true,
@@ -544,15 +503,15 @@ static lam_status recurrent(lmi_onnx_op *o) {
                               .ndim = 1,
                               .sizes = lmi_copy(o->a, state, 1, sizeof *state)};
         if (!h.sizes) return lmi_nomem(o->e);
-        LAM_TRY(put(o, &h));
+        LAM_TRY(lmi_onnx_put(o, &h));
     }
-    LAM_TRY(whole(o, 6, mode));
-    if (hidden > 0) LAM_TRY(whole(o, 7, hidden));
-    LAM_TRY(whole(o, 9, 1));
-    LAM_TRY(flag(o, 10, lmi_onnx_int(o->n, "layout", 0) != 0));
-    LAM_TRY(value(o, 11, (lam_value){.type = LAM_FLOAT, .f = 0}));
-    LAM_TRY(flag(o, 12, false));
-    return flag(o, 13, both);
+    LAM_TRY(lmi_onnx_put_int(o, 6, mode));
+    if (hidden > 0) LAM_TRY(lmi_onnx_put_int(o, 7, hidden));
+    LAM_TRY(lmi_onnx_put_int(o, 9, 1));
+    LAM_TRY(lmi_onnx_put_flag(o, 10, lmi_onnx_int(o->n, "layout", 0) != 0));
+    LAM_TRY(lmi_onnx_put_value(o, 11, (lam_value){.type = LAM_FLOAT, .f = 0}));
+    LAM_TRY(lmi_onnx_put_flag(o, 12, false));
+    return lmi_onnx_put_flag(o, 13, both);
 }
 
 /* -- the table ---------------------------------------------------------------------------------------------
@@ -594,8 +553,8 @@ lam_status lmi_onnx_op_of(lmi_onnx_op *o, const lmi_onnx_node *n) {
     const struct operator_row *row = row_of(n);
     o->n = n;
     lmi_vec_clear(&o->in);
-    LAM_TRY(name(o, ""));
+    LAM_TRY(lmi_onnx_name_op(o, ""));
     /* torch's own operator of this name only calls others, and a node calls none */
-    if (lam_word_op_wraps(lam_word_op(lmi_buf_text(&o->name)))) LAM_TRY(name(o, "node"));
+    if (lam_word_op_wraps(lam_word_op(lmi_buf_text(&o->name)))) LAM_TRY(lmi_onnx_name_op(o, "node"));
     return row ? row->how(o) : plain(o);
 }

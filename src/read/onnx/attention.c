@@ -53,17 +53,11 @@ static bool heads_in(const lmi_onnx_value *v, int64_t parts, heads *to) {
     return true;
 }
 
-/* -1: it does not fit. */
-static int64_t times(int64_t a, int64_t b) {
-    int64_t product;
-    return lmi_mul_over(a, b, &product) ? -1 : product;
-}
-
 /* The one whole number of an argument; -1: it is not known. */
 static lam_status one(lmi_onnx_op *o, int32_t i, int64_t *to) {
     int64_t all[FEW];
     int32_t n;
-    LAM_TRY(numbers(o, i, NULL, all, &n));
+    LAM_TRY(lmi_onnx_numbers(o, i, NULL, all, &n));
     *to = n == 1 && all[0] >= 0 ? all[0] : -1;
     return LAM_OK;
 }
@@ -94,7 +88,7 @@ static attention new_attention(void) {
 }
 
 static lam_status put_sizes(lmi_onnx_op *o, int32_t position, heads h, int64_t more) {
-    return lmi_add_over(h.at[1], more, &h.at[1]) ? LAM_OK : list(o, position, h.at, 4);
+    return lmi_add_over(h.at[1], more, &h.at[1]) ? LAM_OK : lmi_onnx_put_ints(o, position, h.at, 4);
 }
 
 static lam_status put_attention(lmi_onnx_op *o, const attention *a) {
@@ -102,14 +96,15 @@ static lam_status put_attention(lmi_onnx_op *o, const attention *a) {
         LAM_TRY(put_sizes(o, Q, a->q, 0));
         LAM_TRY(put_sizes(o, K, a->k, a->past));
         LAM_TRY(put_sizes(o, V, a->v, a->past));
-        LAM_TRY(whole(o, PAST, a->past));
+        LAM_TRY(lmi_onnx_put_int(o, PAST, a->past));
     }
-    LAM_TRY(a->by_values ? value(o, CAUSAL, (lam_value){.type = LAM_NONE}) : flag(o, CAUSAL, a->causal));
-    LAM_TRY(a->before >= 0 ? whole(o, BEFORE, a->before) : LAM_OK);
-    LAM_TRY(a->after >= 0 ? whole(o, AFTER, a->after) : LAM_OK);
-    LAM_TRY(a->turned > 0 ? whole(o, TURNED, a->turned) : LAM_OK);
-    LAM_TRY(a->capped ? flag(o, CAPPED, true) : LAM_OK);
-    return a->sink ? flag(o, SINK, true) : LAM_OK;
+    LAM_TRY(a->by_values ? lmi_onnx_put_value(o, CAUSAL, (lam_value){.type = LAM_NONE})
+                         : lmi_onnx_put_flag(o, CAUSAL, a->causal));
+    LAM_TRY(a->before >= 0 ? lmi_onnx_put_int(o, BEFORE, a->before) : LAM_OK);
+    LAM_TRY(a->after >= 0 ? lmi_onnx_put_int(o, AFTER, a->after) : LAM_OK);
+    LAM_TRY(a->turned > 0 ? lmi_onnx_put_int(o, TURNED, a->turned) : LAM_OK);
+    LAM_TRY(a->capped ? lmi_onnx_put_flag(o, CAPPED, true) : LAM_OK);
+    return a->sink ? lmi_onnx_put_flag(o, SINK, true) : LAM_OK;
 }
 
 /* The tensors, each at its role or after all roles. Of caches that are longer than what is kept in them, and
@@ -130,11 +125,11 @@ static lam_status put_tensors(lmi_onnx_op *o, const attention *a, uint32_t cache
         const int32_t axis = v->ndim == 5 ? 3 : 2; /* the positions of a cache */
         if (table && is_known(v) && v->ndim >= 1 && rows >= 0) {
             const int64_t read[] = {rows, v->sizes[v->ndim - 1]};
-            LAM_TRY(shaped(o, i, position, 2, read));
+            LAM_TRY(lmi_onnx_put_shaped(o, i, position, 2, read));
         } else if (cache && is_known(v) && (v->ndim <= axis || v->sizes[axis] != a->past)) {
-            LAM_TRY(shaped(o, i, position, -1, v->sizes));
+            LAM_TRY(lmi_onnx_put_shaped(o, i, position, -1, v->sizes));
         } else {
-            LAM_TRY(tensor(o, i, position));
+            LAM_TRY(lmi_onnx_put_tensor(o, i, position));
         }
     }
     return LAM_OK;
@@ -147,10 +142,10 @@ static lam_status put_tensors(lmi_onnx_op *o, const attention *a, uint32_t cache
 static lam_status of_heads(lmi_onnx_op *o, int32_t i, const char *attribute) {
     const lmi_onnx_value *v = in(o, i);
     const int64_t n = lmi_onnx_int(o->n, attribute, 0);
-    if (!is_known(v) || v->ndim != 3) return tensor(o, i, i);
-    if (n < 1 || v->sizes[2] % n != 0) return shaped(o, i, i, -1, v->sizes);
+    if (!is_known(v) || v->ndim != 3) return lmi_onnx_put_tensor(o, i, i);
+    if (n < 1 || v->sizes[2] % n != 0) return lmi_onnx_put_shaped(o, i, i, -1, v->sizes);
     const int64_t sizes[] = {v->sizes[0], n, v->sizes[1], v->sizes[2] / n};
-    return shaped(o, i, i, 4, sizes);
+    return lmi_onnx_put_shaped(o, i, i, 4, sizes);
 }
 
 lam_status lmi_onnx_attention(lmi_onnx_op *o) {
@@ -166,15 +161,15 @@ lam_status lmi_onnx_attention(lmi_onnx_op *o) {
         LAM_TRY(of_heads(o, 0, "q_num_heads"));
         LAM_TRY(of_heads(o, 1, "kv_num_heads"));
         LAM_TRY(of_heads(o, 2, "kv_num_heads"));
-        LAM_TRY(tensor(o, 3, 3));
-        return flag(o, 5, a.causal);
+        LAM_TRY(lmi_onnx_put_tensor(o, 3, 3));
+        return lmi_onnx_put_flag(o, 5, a.causal);
     }
     const int64_t n = lmi_onnx_int(o->n, "kv_num_heads", 0);
     a.known = heads_of(in(o, 0), lmi_onnx_int(o->n, "q_num_heads", 0), &a.q) && heads_of(in(o, 1), n, &a.k) &&
               heads_of(in(o, 2), n, &a.v);
     a.past = !past ? 0 : is_known(past) && past->ndim == 4 ? past->sizes[2] : -1;
     a.mask = 3;
-    LAM_TRY(name(o, "cached"));
+    LAM_TRY(lmi_onnx_name_op(o, "cached"));
     LAM_TRY(put_attention(o, &a));
     return put_tensors(o, &a, 0, 0, -1);
 }
@@ -219,13 +214,13 @@ lam_status lmi_onnx_group_query(lmi_onnx_op *o) {
     const int64_t window = lmi_onnx_int(o->n, "local_window_size", -1);
     a.before = window > 0 ? window - 1 : -1; /* a query's own key is one of them */
     if (lmi_onnx_int(o->n, "do_rotary", 0) && a.known)
-        a.turned = is_known(cos) && cos->ndim == 2 ? times(2, cos->sizes[1]) : a.q.at[3];
+        a.turned = is_known(cos) && cos->ndim == 2 ? lmi_times(2, cos->sizes[1]) : a.q.at[3];
     a.capped = real(o, "softcap", 0) > 0;
     a.sink = in(o, HEAD_SINK) || lmi_onnx_int(o->n, "smooth_softmax", 0) > 0;
     a.mask = EXTRA;
     a.norm = Q_NORM;
     LAM_TRY(put_attention(o, &a));
-    const int64_t rows = a.known ? times(a.q.at[0], a.q.at[1]) : -1;
+    const int64_t rows = a.known ? lmi_times(a.q.at[0], a.q.at[1]) : -1;
     return put_tensors(o, &a, 1 << 3 | 1 << 4, 1 << COS | 1 << (COS + 1), rows);
 }
 
@@ -294,19 +289,20 @@ lam_status lmi_onnx_rotary(lmi_onnx_op *o) {
     const lmi_onnx_value *x = in(o, 0), *table = in(o, cos);
     const int64_t n = lmi_onnx_int(o->n, "num_heads", 0),
                   part = lmi_onnx_int(o->n, "rotary_embedding_dim", 0);
-    const int64_t half = is_known(table) && table->ndim >= 2 ? times(2, table->sizes[table->ndim - 1]) : -1;
+    const int64_t half =
+        is_known(table) && table->ndim >= 2 ? lmi_times(2, table->sizes[table->ndim - 1]) : -1;
     heads h;
     const int64_t by_table = is_known(x) && x->ndim == 3 && half > 0 ? x->sizes[2] / half : 0;
     if (!heads_of(x, n > 0 ? n : by_table, &h)) return first(o);
-    LAM_TRY(shaped(o, 0, 0, 4, h.at));
-    LAM_TRY(whole(o, 1, part > 0 ? part : h.at[3]));
-    const int64_t rows = table && table->ndim == 2 ? times(h.at[0], h.at[1]) : -1;
+    LAM_TRY(lmi_onnx_put_shaped(o, 0, 0, 4, h.at));
+    LAM_TRY(lmi_onnx_put_int(o, 1, part > 0 ? part : h.at[3]));
+    const int64_t rows = table && table->ndim == 2 ? lmi_times(h.at[0], h.at[1]) : -1;
     for (int32_t i = 1; i < o->n->n_in; i++) {
         const int64_t read[] = {rows, half / 2};
         if ((i == cos || i == cos + 1) && rows >= 0 && half > 0)
-            LAM_TRY(in(o, i) ? shaped(o, i, OTHERS + i, 2, read) : LAM_OK);
+            LAM_TRY(in(o, i) ? lmi_onnx_put_shaped(o, i, OTHERS + i, 2, read) : LAM_OK);
         else
-            LAM_TRY(tensor(o, i, OTHERS + i));
+            LAM_TRY(lmi_onnx_put_tensor(o, i, OTHERS + i));
     }
     return LAM_OK;
 }

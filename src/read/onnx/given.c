@@ -186,7 +186,7 @@ static lam_status give_size(lmi_onnx_model *m, const lam_read_size *of, lmi_vec 
     bool any = false;
     if (is_symbol(m, of->name)) return lmi_vec_put(symbols, &s, e);
     for (int32_t i = 0; i < m->graph->n_inputs; i++) {
-        const lmi_onnx_value *v = lmi_onnx_value_at(m, m->graph->inputs[i]);
+        const lmi_onnx_value *v = lmi_onnx_input(m, i);
         const size_t n = dot ? (size_t)(dot - of->name) : 0;
         const bool batch = strcmp(of->name, "batch") == 0;
         const bool mine = dot && strlen(v->name) == n && strncmp(v->name, of->name, n) == 0;
@@ -216,7 +216,7 @@ static lam_status all_given(lmi_onnx_model *m, const lam_read_options *o, lmi_ve
 lam_status lmi_onnx_open_axes(const lmi_onnx_model *m, lmi_vec *out, lam_error *e) {
     enum { MOST_AXES = 64 };
     for (int32_t i = 0; i < m->graph->n_inputs; i++) {
-        const lmi_onnx_value *v = lmi_onnx_value_at(m, m->graph->inputs[i]);
+        const lmi_onnx_value *v = lmi_onnx_input(m, i);
         if (v->initialiser) continue;
         for (int32_t k = 0; k < v->ndim && k < LMI_ONNX_MOST_AXES && out->n < MOST_AXES; k++) {
             const lmi_onnx_axis a = {m->graph->inputs[i], k, v->symbols ? v->symbols[k] : -1};
@@ -284,7 +284,7 @@ static lam_status replace(lmi_onnx_model *m, const lam_read_size *other, lmi_vec
                           lam_error *e) {
     int32_t nth = 0;
     for (int32_t i = 0; i < m->graph->n_inputs; i++) {
-        const lmi_onnx_value *v = lmi_onnx_value_at(m, m->graph->inputs[i]);
+        const lmi_onnx_value *v = lmi_onnx_input(m, i);
         if (v->initialiser) continue;
         const int32_t position = nth++;
         for (int32_t axis = 0; axis < v->ndim; axis++) {

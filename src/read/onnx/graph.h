@@ -161,6 +161,10 @@ typedef struct lmi_onnx_model {
 static inline lmi_onnx_value *lmi_onnx_value_at(const lmi_onnx_model *m, int32_t i) {
     return lmi_vec_at(&m->values, (size_t)i);
 }
+/* The i-th input of the model, which is there. */
+static inline lmi_onnx_value *lmi_onnx_input(const lmi_onnx_model *m, int32_t i) {
+    return lmi_vec_at(&m->values, (size_t)m->graph->inputs[i]);
+}
 static inline lmi_onnx_node *lmi_onnx_node_at(const lmi_onnx_model *m, int32_t i) {
     return lmi_vec_at(&m->nodes, (size_t)i);
 }

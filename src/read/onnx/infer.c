@@ -203,7 +203,7 @@ static lam_status give_symbol(lmi_onnx_model *m, const lmi_onnx_symbol *given, l
 /* The input of a name, or the i-th that is no initialiser. */
 static lmi_onnx_value *input_of(const lmi_onnx_model *m, const lmi_onnx_given_input *given, int32_t i) {
     for (int32_t k = 0; k < m->graph->n_inputs; k++) {
-        lmi_onnx_value *v = lmi_onnx_value_at(m, m->graph->inputs[k]);
+        lmi_onnx_value *v = lmi_onnx_input(m, k);
         if (given->name ? strcmp(v->name, given->name) == 0 : !v->initialiser && i-- == 0) return v;
     }
     return NULL;
@@ -215,7 +215,7 @@ static lam_status no_input(const lmi_onnx_model *m, const lmi_onnx_given_input *
     lmi_buf names;
     lmi_buf_init(&names);
     for (int32_t k = 0; k < m->graph->n_inputs; k++) {
-        const lmi_onnx_value *v = lmi_onnx_value_at(m, m->graph->inputs[k]);
+        const lmi_onnx_value *v = lmi_onnx_input(m, k);
         if (v->initialiser) continue;
         lmi_put(&names, n++ ? ", " : "");
         lmi_put_clean(&names, v->name);

@@ -77,7 +77,7 @@ static inline void lmi_contradict(lmi_node_at *s) {
 }
 
 /* The operators of ONNX, for folding. */
-typedef enum lmi_onnx_op {
+typedef enum lmi_onnx_operator {
 #define OP(name, ...) LMI_OP_##name,
 #define ML(name, ...)
 #define MS(name, ...)
@@ -86,7 +86,7 @@ typedef enum lmi_onnx_op {
 #undef ML
 #undef MS
     LMI_OP_OTHER
-} lmi_onnx_op;
+} lmi_onnx_operator;
 
 typedef void lmi_onnx_rule_fn(lmi_node_at *s);
 typedef struct lmi_onnx_rule {
@@ -95,7 +95,7 @@ typedef struct lmi_onnx_rule {
     const char *in;         /* the arguments that the rule works with, a digit each; "": all */
     const char *types;      /* of the results, a letter each, the last for all further ones; see rules.def */
     lmi_onnx_rule_fn *fold; /* NULL: none; runs if the first result is small */
-    lmi_onnx_op op;
+    lmi_onnx_operator op;
 } lmi_onnx_rule;
 
 /* The rule of an operator; NULL: there is none. */
@@ -134,7 +134,6 @@ void lmi_set_axes(lmi_node_at *s, int32_t k, int32_t ndim);
 /* States that memory ran out. */
 void lmi_out_of_memory(lmi_infer *c);
 
-int32_t lmi_index_of(const lmi_infer *c, const lmi_onnx_value *v);
 lmi_value_known *lmi_known_of(const lmi_infer *c, const lmi_onnx_value *v);
 
 /* All elements of a value; NULL: nothing is known of them. */
@@ -177,8 +176,7 @@ static inline bool lmi_axis_of(int64_t *axis, int32_t ndim) {
     if (*axis < 0) *axis += ndim;
     return *axis >= 0 && *axis < ndim;
 }
-/* Sums and products of sizes, -1 if one is unknown or the result does not fit. */
-int64_t lmi_size_plus(int64_t a, int64_t b);
+/* Products of sizes, as lmi_times has them, and 0 with a size of 0. */
 int64_t lmi_size_times(int64_t a, int64_t b);
 int64_t lmi_size_all(const int64_t *sizes, int32_t n);
 

@@ -339,7 +339,7 @@ void lmi_infer_sequence_construct(lmi_node_at *s) {
 
 void lmi_infer_sequence_insert(lmi_node_at *s) {
     lmi_fact all = fact_of(s->all, lmi_arg(s, 0)), one = fact_of(s->all, lmi_arg(s, 1));
-    int64_t count = lmi_size_plus(all.count, 1);
+    int64_t count = lmi_plus(all.count, 1);
     if (all.count == 0) all = one;
     all.kind = one.kind;
     agree(&all, &one);

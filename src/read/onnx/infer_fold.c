@@ -62,7 +62,7 @@ static void fit(int32_t type, lmi_cell *c) {
 
 /* -- one argument ---------------------------------------------------------------------------------------- */
 
-static bool unary_int(lmi_onnx_op op, int64_t x, int64_t *out) {
+static bool unary_int(lmi_onnx_operator op, int64_t x, int64_t *out) {
     switch (op) {
     case LMI_OP_Abs: *out = x; return x >= 0 || !lmi_sub_over(0, x, out);
     case LMI_OP_Neg: return !lmi_sub_over(0, x, out);
@@ -74,7 +74,7 @@ static bool unary_int(lmi_onnx_op op, int64_t x, int64_t *out) {
     }
 }
 
-static bool unary_real(lmi_onnx_op op, double x, double *out) {
+static bool unary_real(lmi_onnx_operator op, double x, double *out) {
     switch (op) {
     case LMI_OP_Abs: *out = fabs(x); return true;
     case LMI_OP_Neg: *out = -x; return true;
@@ -179,7 +179,7 @@ static bool binary_int(const lmi_node_at *s, int64_t a, int64_t b, int64_t *out)
 }
 
 /* Where the result is a bool it is in out->i, else in out->f. */
-static bool binary_real(lmi_onnx_op op, double a, double b, lmi_cell *out) {
+static bool binary_real(lmi_onnx_operator op, double a, double b, lmi_cell *out) {
     switch (op) {
     case LMI_OP_Add: out->f = a + b; return true;
     case LMI_OP_Sub: out->f = a - b; return true;
@@ -290,7 +290,7 @@ void lmi_fold_clip(lmi_node_at *s) {
 }
 
 /* Adds an element to a sum, product or extreme. */
-static void gather_up(lmi_onnx_op op, lmi_cell *all, const lmi_cell *c, bool real) {
+static void gather_up(lmi_onnx_operator op, lmi_cell *all, const lmi_cell *c, bool real) {
     bool sum = op == LMI_OP_ReduceSum;
     if (op == LMI_OP_ReduceMax || op == LMI_OP_ReduceMin) {
         extreme(all, c, real, op == LMI_OP_ReduceMax);
@@ -397,7 +397,7 @@ void lmi_fold_transpose(lmi_node_at *s) {
 }
 
 /* Expand and Tile: an axis of the argument begins anew. */
-static void repeat(lmi_node_at *s) {
+void lmi_fold_repeat(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_arg(s, 0), *y = first_result(s);
     int64_t step[LMI_ONNX_MOST_AXES] = {0};
     lmi_moves by = {0};
@@ -409,10 +409,6 @@ static void repeat(lmi_node_at *s) {
     }
     move(s, 0, &by);
 }
-
-void lmi_fold_expand(lmi_node_at *s) { repeat(s); }
-
-void lmi_fold_tile(lmi_node_at *s) { repeat(s); }
 
 void lmi_fold_slice(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_arg(s, 0);
@@ -441,7 +437,7 @@ void lmi_fold_split(lmi_node_at *s) {
         steps_of(x, by.step);
         by.first = at * by.step[axis];
         move(s, k, &by);
-        at = lmi_size_plus(at, y->ndim == x->ndim ? y->sizes[axis] : -1);
+        at = lmi_plus(at, y->ndim == x->ndim ? y->sizes[axis] : -1);
     }
 }
 

@@ -379,7 +379,7 @@ void lmi_infer_attention(lmi_node_at *s) {
     heads_of(lmi_arg(s, 1), lmi_onnx_int(s->n, "kv_num_heads", n), &k);
     heads_of(lmi_arg(s, 2), lmi_onnx_int(s->n, "kv_num_heads", n), &v);
     int64_t before = !past ? 0 : past->ndim == 4 ? past->sizes[2] : -1;
-    int64_t steps = lmi_size_plus(k.steps, before);
+    int64_t steps = lmi_plus(k.steps, before);
     const int64_t y4[] = {q.batch, q.heads, q.steps, v.each};
     const int64_t y3[] = {q.batch, q.steps, lmi_size_times(q.heads, v.each)};
     const int64_t key[] = {q.batch, k.heads, steps, k.each}, value[] = {q.batch, v.heads, steps, v.each};
@@ -433,7 +433,7 @@ void lmi_infer_packed_attention(lmi_node_at *s) {
         return;
     }
     if (lmi_onnx_attr(s->n, "qkv_hidden_sizes")) return; /* heads of two widths in one tensor */
-    const int64_t present[] = {2, x->sizes[0], n, lmi_size_plus(x->sizes[1], past_of(s, past, 5, -1)),
+    const int64_t present[] = {2, x->sizes[0], n, lmi_plus(x->sizes[1], past_of(s, past, 5, -1)),
                                n > 0 && wide >= 0 ? wide / n : -1};
     lmi_set(s, 1, 5, present);
 }
@@ -470,7 +470,7 @@ void lmi_infer_multi_head(lmi_node_at *s) {
     const lmi_onnx_value *v = lmi_arg(s, 2);
     const bool twice = past && v && v->ndim == 4; /* two caches: their sum is unknown */
     const int64_t before = twice ? -1 : past_of(s, past, 4, shared ? 8 : -1);
-    const int64_t steps = lmi_size_plus(of[2].steps, before);
+    const int64_t steps = lmi_plus(of[2].steps, before);
     const int64_t room = !shared ? steps : past && past->ndim == 4 ? past->sizes[2] : -1;
     const int64_t y[] = {of[0].batch, of[0].steps, lmi_size_times(n, of[2].each)};
     const int64_t key[] = {of[0].batch, n, room, of[0].each}, value[] = {of[0].batch, n, room, of[2].each};
@@ -492,9 +492,7 @@ void lmi_infer_masked_multi_head(lmi_node_at *s) {
     lmi_set(s, 0, 3, y);
     if (!past || past->ndim != 4) return;
     const bool shared = lmi_onnx_int(s->n, "past_present_share_buffer", 0) != 0;
-    const int64_t room = shared         ? past->sizes[2]
-                         : v->ndim == 3 ? lmi_size_plus(past->sizes[2], of.steps)
-                                        : -1;
+    const int64_t room = shared ? past->sizes[2] : v->ndim == 3 ? lmi_plus(past->sizes[2], of.steps) : -1;
     const int64_t present[] = {past->sizes[0], past->sizes[1], room, past->sizes[3]};
     lmi_set(s, 1, 4, present);
     lmi_set(s, 2, 4, present);
@@ -509,7 +507,7 @@ void lmi_infer_group_query(lmi_node_at *s) {
     const lmi_onnx_value *past_value = lmi_onnx_in(s->all->m, s->n, PAST_VALUE);
     int64_t n = lmi_onnx_int(s->n, "num_heads", -1), n_kv = lmi_onnx_int(s->n, "kv_num_heads", -1), total;
     if (!q || q->ndim != 3) return;
-    int64_t all = lmi_size_plus(n, lmi_size_times(2, n_kv)), each = -1, room = -1;
+    int64_t all = lmi_plus(n, lmi_size_times(2, n_kv)), each = -1, room = -1;
     if (k)
         each = q->sizes[2] >= 0 && n > 0 ? q->sizes[2] / n : -1;
     else if (q->sizes[2] >= 0 && all > 0)

@@ -307,7 +307,7 @@ static void joined(lmi_node_at *s, int32_t first, int32_t step) {
         if (x->ndim != to.ndim) return;
         for (int32_t d = 0; d < to.ndim; d++) {
             if (d == axis)
-                to.at[d] = lmi_size_plus(to.at[d], x->sizes[d]);
+                to.at[d] = lmi_plus(to.at[d], x->sizes[d]);
             else if (to.at[d] < 0)
                 to.at[d] = x->sizes[d];
         }

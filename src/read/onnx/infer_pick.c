@@ -435,7 +435,7 @@ void lmi_infer_one_hot_encoder(lmi_node_at *s) {
 void lmi_infer_feature_vectorizer(lmi_node_at *s) {
     const lmi_onnx_attribute *a = lmi_onnx_attr(s->n, "inputdimensions");
     int64_t n = a && a->type == 7 ? lmi_size_all(a->ints, 0) - 1 : -1;
-    for (int32_t i = 0; n >= 0 && i < a->n; i++) n = lmi_size_plus(n, a->ints[i]);
+    for (int32_t i = 0; n >= 0 && i < a->n; i++) n = lmi_plus(n, a->ints[i]);
     one_a_row(s, 0, n);
 }
 

@@ -8,12 +8,12 @@ void lmi_out_of_memory(lmi_infer *c) {
     if (c->bad == LAM_OK) c->bad = lmi_nomem(c->e);
 }
 
-int32_t lmi_index_of(const lmi_infer *c, const lmi_onnx_value *v) {
+static int32_t index_of(const lmi_infer *c, const lmi_onnx_value *v) {
     return (int32_t)(v - (const lmi_onnx_value *)c->m->values.data);
 }
 
 lmi_value_known *lmi_known_of(const lmi_infer *c, const lmi_onnx_value *v) {
-    return &c->known[lmi_index_of(c, v)];
+    return &c->known[index_of(c, v)];
 }
 
 /* -- arguments ------------------------------------------------------------------------------------------- */
@@ -80,16 +80,7 @@ void lmi_set_type(lmi_node_at *s, int32_t k, int32_t type) {
 
 /* -- sizes ----------------------------------------------------------------------------------------------- */
 
-int64_t lmi_size_plus(int64_t a, int64_t b) {
-    int64_t sum;
-    return a < 0 || b < 0 || lmi_add_over(a, b, &sum) ? -1 : sum;
-}
-
-int64_t lmi_size_times(int64_t a, int64_t b) {
-    int64_t product;
-    if (a == 0 || b == 0) return 0;
-    return a < 0 || b < 0 || lmi_mul_over(a, b, &product) ? -1 : product;
-}
+int64_t lmi_size_times(int64_t a, int64_t b) { return a == 0 || b == 0 ? 0 : lmi_times(a, b); }
 
 int64_t lmi_size_all(const int64_t *sizes, int32_t n) {
     int64_t all = 1;
@@ -277,7 +268,7 @@ const lmi_cell *lmi_cells(lmi_infer *c, const lmi_onnx_value *v) {
     if (n > c->many && n > LMI_FEW_CELLS) return NULL;
     if (lmi_is_real(v->type) && n > LMI_MOST_REALS) return NULL;
     const void *raw = NULL;
-    lmi_onnx_value *own = &((lmi_onnx_value *)c->m->values.data)[lmi_index_of(c, v)];
+    lmi_onnx_value *own = &((lmi_onnx_value *)c->m->values.data)[index_of(c, v)];
     lam_status status = lmi_onnx_elements(c->m, own, (uint64_t)LMI_MOST_CELLS * 8, &raw, c->e);
     if (status != LAM_OK && c->bad == LAM_OK) c->bad = status;
     if (status != LAM_OK || (!raw && n)) return NULL;

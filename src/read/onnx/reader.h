@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The parts of the reader that turns a file into the graph of graph.h.
  *
- * model.c: the file. parse.c: graphs, nodes and functions. attribute.c: attributes. tensor.c: tensors, what
- * is stated of values, and values by name. elements.c: the elements of constants. order.c: nodes after what
- * they read. */
+ * model.c: the file. parse.c: graphs, nodes and functions. attribute.c: attributes. tensor.c: tensors, their
+ * elements, what is stated of values, and values by name. order.c: nodes after what they read. */
 #ifndef LMI_READ_ONNX_READER_H
 #define LMI_READ_ONNX_READER_H
 

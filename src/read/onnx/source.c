@@ -493,7 +493,7 @@ static lam_status note_inputs(source *g) {
     lmi_buf b;
     lmi_buf_init(&b);
     for (int32_t i = 0; i < g->m->graph->n_inputs; i++) {
-        const lmi_onnx_value *v = lmi_onnx_value_at(g->m, g->m->graph->inputs[i]);
+        const lmi_onnx_value *v = lmi_onnx_input(g->m, i);
         if (v->initialiser || lmi_onnx_arg(g->m, g->m->graph->inputs[i], 0).ndim >= 0) continue;
         lmi_put(&b, b.n ? ", " : "the file leaves sizes of its inputs open, which -i or `inputs` gives: ");
         lmi_put_clean(&b, v->name);
