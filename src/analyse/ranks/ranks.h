@@ -55,7 +55,7 @@ typedef enum lmi_us {
     LMI_US_PROCESSOR,
     LMI_N_US
 } lmi_us;
-extern const char *const lmi_us_names[LMI_N_US]; /* "own", "step", "input", ... */
+extern const char *const lmi_us_names[LMI_N_US]; /* "own_us", "step_us", ..., as a window has them */
 
 typedef struct lmi_fact {
     int32_t attempt, rank, world, node;
@@ -212,8 +212,6 @@ struct lam_ranks {
     lmi_look look;
 };
 
-/* The node of that name, which is added; -1: memory ran out. */
-int32_t lmi_ranks_node(lam_ranks *r, const char *name, lam_error *e);
 static inline const char *lmi_ranks_node_name(const lam_ranks *r, int32_t node) {
     return ((const char *const *)r->nodes.data)[node];
 }

@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char *const lmi_us_names[LMI_N_US] = {"own",      "step",      "input", "h2d",  "forward",
-                                            "backward", "optimizer", "other", "comm", "processor"};
+const char *const lmi_us_names[LMI_N_US] = {"own_us",     "step_us",     "input_us",     "h2d_us",
+                                            "forward_us", "backward_us", "optimizer_us", "other_us",
+                                            "comm_us",    "processor_us"};
 static const char *const kinds[LAM_N_RANK_KINDS] = {"none",  "slow_rank", "slow_node", "slow_link",
                                                     "died",  "uneven",    "processor", "network",
                                                     "input", "slower",    "jitter",    "stages"};
@@ -66,7 +67,8 @@ static int32_t named(lam_ranks *r, lmi_map *of, lmi_vec *names, const char *name
     return (int32_t)n;
 }
 
-int32_t lmi_ranks_node(lam_ranks *r, const char *name, lam_error *e) {
+/* The node of that name, which is added; -1: memory ran out. */
+static int32_t node_of(lam_ranks *r, const char *name, lam_error *e) {
     return named(r, &r->node_of, &r->nodes, name, e);
 }
 
@@ -127,7 +129,7 @@ lam_status lam_ranks_add_fact(lam_ranks *r, const lam_rank_fact *f, lam_error *e
     if (!is_moment(f->seen_us)) return damaged(e, "ranks", "seen_us");
     if (!is_moment(f->ended_us)) return damaged(e, "ranks", "ended_us");
     if (!f->node) return lmi_fail(e, LAM_SYNTAX, "ranks", "rank %lld has no node", (long long)f->rank);
-    const int32_t node = lmi_ranks_node(r, f->node, e);
+    const int32_t node = node_of(r, f->node, e);
     const char *ended_by = f->ended_by ? lmi_strdup(&r->arena, f->ended_by) : NULL;
     const char *ran_last = f->ran_last ? lmi_strdup(&r->arena, f->ran_last) : NULL;
     const char *why_mfu = f->why_mfu ? lmi_strdup(&r->arena, f->why_mfu) : NULL;
@@ -153,9 +155,6 @@ lam_status lam_ranks_add_fact(lam_ranks *r, const lam_rank_fact *f, lam_error *e
 }
 
 lam_status lam_ranks_add_window(lam_ranks *r, const lam_rank_window *w, lam_error *e) {
-    static const char *const names[LMI_N_US] = {"own_us",     "step_us",     "input_us",     "h2d_us",
-                                                "forward_us", "backward_us", "optimizer_us", "other_us",
-                                                "comm_us",    "processor_us"};
     const double of[LMI_N_US] = {w->own_us,      w->step_us,      w->input_us, w->h2d_us,  w->forward_us,
                                  w->backward_us, w->optimizer_us, w->other_us, w->comm_us, w->processor_us};
     LAM_TRY(check_rank(w->attempt, w->rank, "windows", e));
@@ -170,7 +169,7 @@ lam_status lam_ranks_add_window(lam_ranks *r, const lam_rank_window *w, lam_erro
                       .first_step = w->first_step,
                       .started = w->started_us};
     for (int i = 0; i < LMI_N_US; i++) {
-        if (!is_time(of[i])) return damaged(e, "windows", names[i]);
+        if (!is_time(of[i])) return damaged(e, "windows", lmi_us_names[i]);
         own.of[i] = (float)of[i];
     }
     return lmi_vec_put(&r->windows, &own, e);
@@ -209,7 +208,7 @@ static int32_t rank_or_none(int64_t rank) { return rank == LAM_NOT_KNOWN ? -1 : 
 
 lam_status lam_ranks_add_meet(lam_ranks *r, const lam_rank_meet *m, lam_error *e) {
     LAM_TRY(check_meet(m, e));
-    const int32_t node = lmi_ranks_node(r, m->node, e), group = group_of(r, m->comm_group, e);
+    const int32_t node = node_of(r, m->node, e), group = group_of(r, m->comm_group, e);
     const int32_t step = node < 0 || group < -1 ? -1 : step_of(r, (int32_t)m->attempt, m->step, e);
     if (step < 0) return lmi_nomem(e);
     const lmi_meet own = {.step = step,

@@ -108,17 +108,16 @@ static void put_call_args(const timeline *t, const lam_event *ev, lmi_buf *b) {
 }
 
 static void put_event(const timeline *t, const lmi_span *s, lmi_buf *b) {
-    static const char *const phases[LAM_N_PHASES] = {"forward", "backward", "recompute"};
     const lam_op *op = s->is_op ? &t->m->ops[s->index] : NULL;
     const lam_event *ev = op ? NULL : &t->m->events[s->index];
-    int phase = op ? op->phase : lmi_call_phase(ev);
+    const lam_phase phase = op ? op->phase : lmi_call_phase(ev);
     lmi_put(b, ",\n{\"name\": ");
     if (op)
         lmi_put_json(b, op->sig->name);
     else
         put_layer(t, place_of(t, s->index), b);
     lmi_putf(b, ", \"cat\": \"%s,%s\", \"ph\": \"X\", \"pid\": 1, \"tid\": %d, ", op ? "operator" : "layer",
-             phases[phase], (int)s->thread);
+             lam_phase_name(phase), (int)s->thread);
     put_us(b, "ts", s->t0 - t->begin);
     put_us(b, "dur", s->t1 - s->t0);
     lmi_put(b, "\"args\": {");

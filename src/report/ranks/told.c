@@ -86,16 +86,13 @@ void lmi_ranks_tell_verdict(lmi_teller *t, const lam_ranks *r) {
 }
 
 static void tell_phases(lmi_teller *t, const lam_ranks *r, const lmi_phases *rows, int32_t n) {
-    static const char *const names[LMI_N_US] = {"own_us",     "step_us",     "input_us",     "h2d_us",
-                                                "forward_us", "backward_us", "optimizer_us", "other_us",
-                                                "comm_us",    "processor_us"};
     tell_list(t, "phases");
     for (int32_t i = 0; i < n; i++) {
         const lmi_phases *p = &rows[i];
         tell_object(t, NULL);
         tell_known(t, "rank", p->rank);
         tell_text(t, "node", p->node < 0 ? NULL : lmi_ranks_node_name(r, p->node));
-        for (int k = 0; k < LMI_N_US; k++) tell_number(t, names[k], p->of[k]);
+        for (int k = 0; k < LMI_N_US; k++) tell_number(t, lmi_us_names[k], p->of[k]);
         tell_end(t);
     }
     tell_list_end(t);

@@ -176,7 +176,6 @@ void lmi_sheet_column(lmi_sheet *t, const lmi_head *head);
 void lmi_end_cell(lmi_sheet *t);
 void lmi_text_cell(lmi_sheet *t, const char *text);
 int32_t lmi_sheet_rows(const lmi_sheet *t); /* with the titles */
-const char *lmi_sheet_cell(const lmi_sheet *t, int32_t row, int32_t column);
 /* Rows have bars behind columns first..last, aligned right; each row then gives its share, from 0 to 1. */
 void lmi_sheet_bars(lmi_sheet *t, int32_t first, int32_t last);
 void lmi_sheet_share(lmi_sheet *t, double share);

@@ -61,7 +61,7 @@ void lmi_sheet_share(lmi_sheet *t, double share) {
 
 int32_t lmi_sheet_rows(const lmi_sheet *t) { return (int32_t)(t->at.n / (size_t)t->n); }
 
-const char *lmi_sheet_cell(const lmi_sheet *t, int32_t row, int32_t column) {
+static const char *cell_at(const lmi_sheet *t, int32_t row, int32_t column) {
     const size_t *at = lmi_vec_at(&t->at, (size_t)row * (size_t)t->n + (size_t)column);
     return t->text.s + *at;
 }
@@ -69,7 +69,7 @@ const char *lmi_sheet_cell(const lmi_sheet *t, int32_t row, int32_t column) {
 static size_t widest(const lmi_sheet *t, int32_t column) {
     size_t most = 0;
     for (int32_t r = 0; r < lmi_sheet_rows(t); r++) {
-        size_t w = lmi_width(lmi_sheet_cell(t, r, column));
+        size_t w = lmi_width(cell_at(t, r, column));
         if (w > most) most = w;
     }
     return most;
@@ -178,7 +178,7 @@ size_t lmi_sheet_cells(lmi_sheet *t, int32_t row, int32_t first, size_t owed) {
     for (int32_t k = first; k < t->n; k++) {
         if (!t->widths[k]) continue;
         lmi_buf_clear(&t->cut);
-        lmi_put_cut(&t->cut, lmi_sheet_cell(t, row, k), t->widths[k], t->ascii);
+        lmi_put_cut(&t->cut, cell_at(t, row, k), t->widths[k], t->ascii);
         const char *cell = lmi_buf_text(&t->cut);
         size_t w = lmi_width(cell), pad = t->widths[k] > w ? t->widths[k] - w : 0;
         size_t length = begins_bar(t, k) ? bar_length(t, row) : 0;
@@ -213,7 +213,7 @@ void lmi_sheet_write(lmi_sheet *t, size_t fair, size_t least) {
 static void put_md_row(lmi_sheet *t, int32_t row) {
     for (int32_t k = 0; k < t->n; k++) {
         lmi_put(t->out, "| ");
-        lmi_put_md(t->out, lmi_sheet_cell(t, row, k));
+        lmi_put_md(t->out, cell_at(t, row, k));
         lmi_putc(t->out, ' ');
     }
     lmi_put(t->out, "|\n");

@@ -57,6 +57,13 @@ void lmi_tell_int(lmi_teller *t, const char *name, size_t n, int64_t v) {
     quick_int(t->json, v);
 }
 
+void lmi_tell_known(lmi_teller *t, const char *name, size_t n, int64_t v) {
+    if (v < 0)
+        lmi_tell_none(t, name, n);
+    else
+        lmi_tell_int(t, name, n, v);
+}
+
 void lmi_tell_text(lmi_teller *t, const char *name, size_t n, const char *v) {
     if (!t->json) {
         lmi_give(t, (lam_field){.name = name, .type = v ? LAM_FIELD_TEXT : LAM_FIELD_NONE, .text = v});
@@ -78,6 +85,13 @@ void lmi_tell_real(lmi_teller *t, const char *name, size_t n, double v) {
         quick_int(t->json, (int64_t)v);
     else
         lmi_put_real(t->json, v);
+}
+
+void lmi_tell_known_real(lmi_teller *t, const char *name, size_t n, double v) {
+    if (v < 0)
+        lmi_tell_none(t, name, n);
+    else
+        lmi_tell_real(t, name, n, v);
 }
 
 void lmi_tell_begin(lmi_teller *t, const char *name, size_t n, lam_field_type type, char bracket) {

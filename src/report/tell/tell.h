@@ -27,8 +27,10 @@ void lmi_tell_name(lmi_teller *t, const char *name, size_t n);
 void lmi_tell_none(lmi_teller *t, const char *name, size_t n);
 void lmi_tell_truth(lmi_teller *t, const char *name, size_t n, bool v);
 void lmi_tell_int(lmi_teller *t, const char *name, size_t n, int64_t v);
+void lmi_tell_known(lmi_teller *t, const char *name, size_t n, int64_t v);
 void lmi_tell_text(lmi_teller *t, const char *name, size_t n, const char *v);
 void lmi_tell_real(lmi_teller *t, const char *name, size_t n, double v);
+void lmi_tell_known_real(lmi_teller *t, const char *name, size_t n, double v);
 void lmi_tell_begin(lmi_teller *t, const char *name, size_t n, lam_field_type type, char bracket);
 void lmi_tell_close(lmi_teller *t, char bracket);
 
@@ -47,10 +49,7 @@ QUICK void tell_int(lmi_teller *t, const char *name, int64_t v) {
 }
 /* Negative: unknown. */
 QUICK void tell_known(lmi_teller *t, const char *name, int64_t v) {
-    if (v < 0)
-        tell_none(t, name);
-    else
-        tell_int(t, name, v);
+    lmi_tell_known(t, name, tell_length(name), v);
 }
 /* NULL: there is none. */
 QUICK void tell_text(lmi_teller *t, const char *name, const char *v) {
@@ -62,10 +61,7 @@ QUICK void tell_real(lmi_teller *t, const char *name, double v) {
 }
 /* Negative: unknown. */
 QUICK void tell_known_real(lmi_teller *t, const char *name, double v) {
-    if (v < 0)
-        tell_none(t, name);
-    else
-        tell_real(t, name, v);
+    lmi_tell_known_real(t, name, tell_length(name), v);
 }
 
 /* An unknown shape has -1 axes. */
