@@ -290,7 +290,7 @@ def test_what_can_not_be_given_back_is_named_and_the_rest_is(monkeypatch):
 
 
 def test_an_interrupt_while_gradients_are_given_back(monkeypatch):
-    real, times = gradients._set_gradient, []
+    real, times = gradients.set_gradient, []
 
     def interrupted(tensor, grad):
         times.append(1)
@@ -301,7 +301,7 @@ def test_an_interrupt_while_gradients_are_given_back(monkeypatch):
     net, x = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), torch.rand(4, 8)
     net(x).sum().backward()
     kept = [p.grad for p in net.parameters()]
-    monkeypatch.setattr(gradients, "_set_gradient", interrupted)
+    monkeypatch.setattr(gradients, "set_gradient", interrupted)
     with pytest.raises(KeyboardInterrupt):
         lamina.inspect(net, x, backward=True)
     assert all(p.grad is grad for p, grad in zip(net.parameters(), kept, strict=True))

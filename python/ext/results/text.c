@@ -119,7 +119,7 @@ PyMethodDef lmx_text_methods[] = {
      PyDoc_STR("describe_status($module, /)\n--\n\nReturns how tensors are described, and why.")},
     {"put_gradient", lmx_put_gradient, METH_VARARGS,
      PyDoc_STR("put_gradient($module, tensor, gradient, /)\n--\n\nSets the tensor's gradient, also one that "
-               "torch does not accept, as of another layout. False: this torch does not offer that.")},
+               "torch does not accept, as of another layout. False: it could not.")},
     {"scan_values", lmx_scan_values, METH_VARARGS,
      PyDoc_STR("scan_values($module, address, dtype, n, repeats=1, stats=False, /)\n--\n\nReturns the "
                "numbers of NaN and Inf at an address, and the index of the first.")},

@@ -81,16 +81,17 @@ static bool put(lmx_state *st, PyObject *tensor, PyObject *grad) {
     return both && t->offset >= 0 && t->grads.wanted && t->grads.slot && exchange(t, tensor, grad);
 }
 
-PyObject *lmx_put_gradient(PyObject *module, PyObject *args) {
-    PyObject *tensor, *grad;
-    if (!PyArg_ParseTuple(args, "OO:put_gradient", &tensor, &grad)) return NULL;
-    return PyBool_FromLong(put(lmx_state_of(module), tensor, grad));
-}
-
 bool lmx_give_gradient(lmx_state *st, PyObject *tensor, PyObject *grad) {
     if (PyObject_SetAttr(tensor, st->n_grad, grad) == 0) return true;
     if (!lmx_forgive()) return false;
     return put(st, tensor, grad);
+}
+
+PyObject *lmx_put_gradient(PyObject *module, PyObject *args) {
+    PyObject *tensor, *grad;
+    if (!PyArg_ParseTuple(args, "OO:put_gradient", &tensor, &grad)) return NULL;
+    const bool ok = lmx_give_gradient(lmx_state_of(module), tensor, grad);
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(ok);
 }
 
 /* == proving =========================================================================================== */

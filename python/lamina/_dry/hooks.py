@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .._lamina import put_gradient
+from .._guard.gradients import set_gradient
 from .running import running
 from .tensors import is_dry
 
@@ -74,11 +74,11 @@ def hooks_of_nodes() -> Iterator[None]:
         yield
     finally:
         for real, grad in grads:
-            _show(real, grad)
+            set_gradient(real, grad)
 
 
 def _before(hooks: dict[int, Any], real: Any, fake: Any, given: Any) -> Any:
-    _show(real, fake.grad)
+    set_gradient(real, fake.grad)
     for hook in list(hooks.values()):
         instead = hook(given)
         if instead is not None:
@@ -87,15 +87,8 @@ def _before(hooks: dict[int, Any], real: Any, fake: Any, given: Any) -> Any:
 
 
 def _after(hooks: dict[int, Any], real: Any, fake: Any, results: Any, given: Any) -> Any:
-    _show(real, fake.grad)
+    set_gradient(real, fake.grad)
     for hook in list(hooks.values()):
         instead = hook(results, given)
         results = results if instead is None else instead
     return results
-
-
-def _show(leaf: Any, grad: Any) -> None:
-    """Sets the leaf's gradient, which may be one that torch does not accept for it: of a dry run all are on
-    the CPU."""
-    if grad is None or not put_gradient(leaf, grad):
-        leaf.grad = grad

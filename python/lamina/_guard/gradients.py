@@ -172,12 +172,11 @@ def _same(tensor: Any) -> Any:
         return plain if type(plain) is type(tensor) else torch.Tensor._make_subclass(type(tensor), plain)
 
 
-def _set_gradient(tensor: Any, grad: Any) -> None:
+def set_gradient(tensor: Any, grad: Any) -> None:
     """Sets ``tensor.grad``, also to a gradient that torch does not accept for it: it has another size if the
-    parameter's values are elsewhere now, as under ZeRO-3, and that of a sparse tensor may be dense."""
-    if grad is None or (grad.shape == tensor.shape and grad.layout == tensor.layout):
-        tensor.grad = grad
-    elif not put_gradient(tensor, grad):
+    parameter's values are elsewhere now, as under ZeRO-3, that of a sparse tensor may be dense, and that of a
+    dry run is on the CPU."""
+    if not put_gradient(tensor, grad):
         own, tensor.data = tensor.data, grad.detach()
         tensor.grad, tensor.data = grad, own
 
@@ -216,7 +215,7 @@ def no_gradients_left(tensors: Iterable[Any], left: list[str], name: Callable[[A
         for tensor, grad in kept.values():
             try:
                 if grad is not None or tensor.grad is not None:
-                    _set_gradient(tensor, grad)
+                    set_gradient(tensor, grad)
             except Exception as error:  # the other gradients are restored all the same
                 left.append(f"the gradient of {name(tensor)} could not be restored: {error}")
             except BaseException as error:  # Ctrl-C
