@@ -71,6 +71,26 @@ def test_a_resnet_with_everything_measured():
     assert all("backward_spans" in row for row in told["rows"])
 
 
+@pytest.mark.parametrize("health", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "net.safetensors",
+        "tiny.gguf",
+        "shards",
+        "state.pt",
+        "model.pt",
+        "net.pt2",
+        "branch.pt2",
+        "odd.onnx",
+        "tiny.pte",
+    ],
+)
+def test_a_file(name, health):
+    told = valid(lamina.read(DATA / "files" / name, health=health))
+    assert told["provenance"]["format"]
+
+
 @pytest.mark.parametrize("convention", [row["name"] for row in _lamina.conventions()])
 @pytest.mark.parametrize(
     "net", [convolutions, lambda: nn.Sequential(nn.Flatten(), nn.Linear(192, 4), Fancy())]
