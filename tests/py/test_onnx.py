@@ -229,6 +229,23 @@ def test_a_parameter_that_is_repeated_is_one(tmp_path):
     assert file.params == lamina.inspect(Token(), x).params == 8 + 27
 
 
+def test_numbers_in_attributes_are_told(tmp_path):
+    make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [
+        make("Scaler", ["x"], ["y"], domain="ai.onnx.ml", offset=[0.5], scale=[2.0, 3.0, 4.0]),
+        make("LinearRegressor", ["y"], ["z"], domain="ai.onnx.ml", coefficients=[1.0, 2.0, 3.0], targets=1),
+        make("Binarizer", ["z"], ["o"], domain="ai.onnx.ml", threshold=0.5),
+    ]
+    graph = onnx.helper.make_graph(nodes, "g", [info("x", 1, (2, 3))], [info("o", 1, (2, 1))])
+    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets), tmp_path / "s.onnx")
+    report = lamina.read(tmp_path / "s.onnx")
+    assert report.params == 0
+    assert (
+        "attributes of 2 operators of ai.onnx.ml have 7 numbers, which are no parameters here" in report.notes
+    )
+
+
 def test_a_report_of_an_onnx_file_has_every_form(tmp_path):
     model, x = made("pools")
     file = lamina.read(export(model, x, tmp_path / "net.onnx", False))

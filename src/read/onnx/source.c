@@ -488,6 +488,26 @@ static lam_status note_folded(source *g) {
     return lam_build_note(g->b, text, g->e);
 }
 
+/* Models of scikit-learn and of trees have their numbers in attributes. */
+static lam_status note_attributes(source *g) {
+    int32_t nodes = 0;
+    int64_t all = 0;
+    char text[160];
+    for (size_t i = 0; i < g->m->nodes.n; i++) {
+        const lmi_onnx_node *n = lmi_vec_at(&g->m->nodes, i);
+        const int64_t before = all;
+        for (int32_t k = 0; k < n->n_attrs && strcmp(n->domain, "ai.onnx.ml") == 0; k++)
+            if (n->attrs[k].floats) all += n->attrs[k].n;
+        nodes += all > before;
+    }
+    if (nodes == 0) return LAM_OK;
+    snprintf(text, sizeof text,
+             "attributes of %d operator%s of ai.onnx.ml have %lld number%s, which %s no parameter%s here",
+             (int)nodes, nodes == 1 ? "" : "s", (long long)all, all == 1 ? "" : "s", all == 1 ? "is" : "are",
+             all == 1 ? "" : "s");
+    return lam_build_note(g->b, text, g->e);
+}
+
 /* The inputs whose sizes the file only names, with the text that gives them. */
 static lam_status note_inputs(source *g) {
     lmi_buf b;
@@ -535,6 +555,7 @@ static lam_status tell(source *g) {
     LAM_TRY(note_opset(g, opset));
     LAM_TRY(note_inputs(g));
     LAM_TRY(note_folded(g));
+    LAM_TRY(note_attributes(g));
     return note_external(g);
 }
 
