@@ -27,6 +27,7 @@ static const known heads[] = {
     {0, "<!doctype", html, again},
     {0, "<html", html, again},
     {0, "\x89HDF\r\n\x1a\n", "a file of HDF5, as Keras writes, which is not read", convert},
+    {0, "<?xml", "a file of XML, as OpenVINO writes, which is not read", built},
     {4, "TFL3", "a model of TensorFlow Lite, which is not read", convert},
     {4, "FT01", "the data of an ExecuTorch program", "give the program, its .pte file"},
     {0, "ftrt", engine, built},
@@ -43,6 +44,8 @@ static const known entries[] = {
     {0, "data/aotinductor/", "a package of AOTInductor, whose program is compiled and not read",
      "save the exported program by torch.export.save too"},
     {0, "MAR-INF/", "an archive of TorchServe", "unpack it, and give the model's file in it"},
+    {0, ".data/extern_modules", "a package of torch.package, whose code would have to be run",
+     "save the state of its model by torch.save"},
     {0, "model.weights.h5", "a file of Keras, which is not read", convert},
     {0, ".npy", "a file of NumPy's arrays, which is not read", "save them as safetensors"},
 };

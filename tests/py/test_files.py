@@ -93,6 +93,14 @@ def test_the_order_of_tensors_in_a_file_is_no_difference(tmp_path, net):
     assert next(row for row in rows if row["path"] == "1")["attributes"]["dtype"] == "float32 int64"
 
 
+@pytest.mark.parametrize("allowed", [[], ["--allow-incomplete"]])
+def test_what_a_file_does_not_tell_is_within_no_limit(tmp_path, capsys, net, allowed):
+    path = str(safetensors(tmp_path / "net", net.state_dict()))
+    assert main(["check", path, "--max", "macs=1T", *allowed]) == 1
+    assert "macs  ?, limit 1T, not complete: it is not known" in capsys.readouterr().out
+    assert main(["check", path, "--max", "params=1T", *allowed]) == 0
+
+
 def test_a_saved_report_of_a_file_prints_what_the_file_printed(tmp_path, net):
     report = lamina.read(safetensors(tmp_path / "net", net.state_dict()))
     report.to_json(tmp_path / "net.json")
@@ -215,6 +223,7 @@ def test_the_state_of_an_optimizer_is_no_model(tmp_path, net):
     [
         ("net/data/aotinductor/model/net.wrapper.so", "a package of AOTInductor"),
         ("MAR-INF/MANIFEST.json", "an archive of TorchServe"),
+        ("net/.data/extern_modules", "a package of torch.package"),
         ("model.weights.h5", "a file of Keras"),
         ("weight.npy", "a file of NumPy's arrays"),
         ("net.pt", "unpack it and give one of them"),

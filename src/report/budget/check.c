@@ -64,7 +64,10 @@ void lmi_limit_judge(lam_check *k, const lam_budget *b, lmi_limit_result *h) {
     bool limited = !h->is_change || h->was.state != LAM_UNKNOWN;
     bool over = limited && h->now.state != LAM_UNKNOWN && lmi_count_wide(h->now) > h->most;
     if (!h->why) h->why = why_not(h);
-    h->verdict = over ? LAM_OVER : h->why && !b->allow_incomplete ? LAM_NOT_COMPLETE : LAM_WITHIN;
+    const bool nothing = !h->is_change && h->now.state == LAM_UNKNOWN; /* no part of it is known */
+    h->verdict = over                                          ? LAM_OVER
+                 : h->why && (nothing || !b->allow_incomplete) ? LAM_NOT_COMPLETE
+                                                               : LAM_WITHIN;
     if (h->verdict > k->verdict) k->verdict = h->verdict;
 }
 

@@ -53,6 +53,7 @@ static void files_that_are_not_read_are_called_what_they_are(void **state) {
         {"<!DOCTYPE html>", "a page of HTML"},
         {"<HTML>", "download the file again"},
         {"\x89HDF\r\n\x1a\n", "a file of HDF5"},
+        {"<?xml version=\"1.0\"?>\n<net name=\"n\"", "a file of XML, as OpenVINO writes"},
         {"abcdTFL3", "a model of TensorFlow Lite"},
         {"abcdFT01", "give the program, its .pte file"},
         {"ftrt", "an engine of TensorRT"},
