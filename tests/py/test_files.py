@@ -101,6 +101,14 @@ def test_what_a_file_does_not_tell_is_within_no_limit(tmp_path, capsys, net, all
     assert main(["check", path, "--max", "params=1T", *allowed]) == 0
 
 
+def test_the_page_of_a_file_has_its_name(tmp_path, net):
+    path = safetensors(tmp_path / "a<b>.safetensors", net.state_dict())
+    assert main(["report", str(path), "-o", str(tmp_path / "page.html")]) == 0
+    assert "<title>a&lt;b&gt;.safetensors · lamina report</title>" in (tmp_path / "page.html").read_text(
+        "utf-8"
+    )
+
+
 def test_a_saved_report_of_a_file_prints_what_the_file_printed(tmp_path, net):
     report = lamina.read(safetensors(tmp_path / "net", net.state_dict()))
     report.to_json(tmp_path / "net.json")

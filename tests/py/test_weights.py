@@ -218,6 +218,19 @@ def test_the_answer_is_written_as_a_difference_is(tmp_path, capsys):
     assert main(["diff", str(was), str(was), "--weights", "--exit-code"]) == 0
 
 
+def test_columns_without_a_number_are_left_out(tmp_path, capsys):
+    name = "model.layers.0.self_attn.query_key_value"
+    was = safetensors(tmp_path / "a", {f"{name}.weight": torch.rand(4, 2)})
+    with open(was, "rb") as file:
+        now = tmp_path / "b"
+        now.write_bytes(file.read().replace(b'"model.', b'"other.'))
+    assert main(["diff", str(was), str(now), "--weights", "--width", "80"]) == 0
+    out = capsys.readouterr().out
+    assert "relative" not in out and "norm" not in out
+    assert f"> {name.replace('model', 'other')}" in out and "weight was model.l" in out
+    assert "not shown" not in out
+
+
 def test_a_job_gets_its_summary(tmp_path, monkeypatch, capsys):
     was = safetensors(tmp_path / "a", {"l.w": torch.ones(2)})
     now = safetensors(tmp_path / "b", {"l.w": torch.zeros(2)})

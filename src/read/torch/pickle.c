@@ -440,11 +440,11 @@ static lam_status op_memo(machine *m, unsigned char op) {
     case 0x94: at = (uint64_t)m->memo.n; break;       /* MEMOIZE */
     default:                                          /* PUT, GET */
         LAM_TRY(take_line(m, &line, &n));
+        if (!lmi_line_number(line, 10, &number, &fits) || number < 0) return bad(m, "no number");
         if (n > MOST_LINE)
             return lmi_fail_at(m->e, LAM_LIMIT, (int64_t)m->op, m->c.of->name,
                                "its pickle has a number of %llu digits at byte %llu", (unsigned long long)n,
                                (unsigned long long)m->op);
-        if (!lmi_line_number(line, 10, &number, &fits) || number < 0) return bad(m, "no number");
         at = (uint64_t)number;
     }
     return op == 'h' || op == 'j' || op == 'g' ? recall(m, at) : remember(m, at);

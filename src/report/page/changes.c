@@ -47,8 +47,15 @@ void lmi_page_put_names(lmi_page *p, int32_t columns) {
     lmi_page_name(p, now, columns);
 }
 
+/* The model's name; of a file without one the file's. */
+static const char *title_of(const lmi_page *p) {
+    const char *target = strcmp(p->o->name, "?") == 0 ? p->options->target : NULL;
+    const char *folder = target ? strrchr(target, '/') : NULL;
+    return folder && folder[1] ? folder + 1 : target && *target ? target : p->o->name;
+}
+
 void lmi_page_put_title(lmi_page *p) {
-    const char *was, *now = p->o->name;
+    const char *was, *now = title_of(p);
     if (p->o->was) {
         find_names(p, &was, &now);
         lmi_put_name(&p->out, was, LMI_PAGE_TITLE);

@@ -140,12 +140,14 @@ static void put_what(const writer *w, lmi_buf *b, const lmi_weights_line *l) {
 
 static lam_status put_lines(writer *w) {
     static const char *const heads[] = {"relative", "norm", "largest", "differ"};
+    const int32_t *n = w->l->all.n; /* what was added, removed or renamed has no numbers */
+    const int metrics = n[LAM_WEIGHTS_CHANGED] || n[LAM_WEIGHTS_UNKNOWN] ? LMI_WEIGHTS_ELEMENTS : 0;
     lmi_sheet t;
     lmi_sheet_start(&t, &w->out, w->md || w->o->width <= 0 ? 0 : (size_t)w->o->width, w->o->ascii, w->e);
     t.cap = w->md || w->o->width <= 0 ? 0 : CHANGED;
     lmi_sheet_column(&t, &(lmi_head){"module", LMI_LEFT, 0});
     lmi_sheet_column(&t, &(lmi_head){"tensors", LMI_LEFT, 3});
-    for (int i = 0; i < LMI_WEIGHTS_ELEMENTS; i++)
+    for (int i = 0; i < metrics; i++)
         lmi_sheet_column(&t, &(lmi_head){heads[i], LMI_RIGHT, i == 0 ? 0 : i == 3 ? 1 : 2});
     for (int32_t i = 0; i < w->n; i++) {
         const lmi_weights_line *l = lmi_vec_at(&w->l->at, (size_t)i);
@@ -153,7 +155,7 @@ static lam_status put_lines(writer *w) {
         lmi_end_cell(&t);
         put_what(w, t.cell, l);
         lmi_end_cell(&t);
-        for (int by = 0; by < LMI_WEIGHTS_ELEMENTS; by++) {
+        for (int by = 0; by < metrics; by++) {
             put_metric(w, t.cell, l, (lmi_weights_by)by);
             lmi_end_cell(&t);
         }

@@ -353,10 +353,15 @@ static void long_lines_are_read_to_their_end(void **state) {
         const char *before, *after, *text;
         lam_status status;
     } cases[] = {
-        {"V", "\n.", "20000 bytes", LAM_OK}, {"S'", "'\n.", "20002 bytes", LAM_OK},
-        {"I", "\n.", "long", LAM_OK},        {"L", "L\n.", "long", LAM_OK},
-        {"F", "\n.", "inff", LAM_OK},        {"c", "\nB\n.", "?.B", LAM_OK},
-        {"Np", "\n.", "digits", LAM_LIMIT},  {"V", "", "a line that does not end", LAM_SYNTAX},
+        {"V", "\n.", "20000 bytes", LAM_OK},
+        {"S'", "'\n.", "20002 bytes", LAM_OK},
+        {"I", "\n.", "long", LAM_OK},
+        {"L", "L\n.", "long", LAM_OK},
+        {"F", "\n.", "inff", LAM_OK},
+        {"c", "\nB\n.", "?.B", LAM_OK},
+        {"Np", "\n.", "digits", LAM_LIMIT},
+        {"V", "", "a line that does not end", LAM_SYNTAX},
+        {"Npx", "\n.", "no number", LAM_SYNTAX},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         lmi_pickle p;
