@@ -2,6 +2,7 @@
  *
  * Words of operators: torch's spellings, their kinds, and the binder from positions of a schema to
  * roles. */
+#include "base/system.h"
 #include "vocab/vocab.h"
 
 /* A role of slots.def per position; LMI_N_SLOTS is a position without a role. -1 ends. */
@@ -87,14 +88,14 @@ static const struct spellings {
 #undef WRAP
 #undef NAME
 
-static const char *names[N_WORDS]; /* where each spelling begins */
+static const char *names[N_WORDS]; /* where each spelling begins, once words are placed */
 
 static const struct op_word *at(int32_t word) { return word >= 0 && word < N_WORDS ? &words[word] : NULL; }
 static const role *roles_of(int32_t word) { return at(word) ? signatures[words[word].signature] : NULL; }
 
 /* Words by a hash of their names. A binary search would touch memory that is not in the cache, and a capture
- * looks up some thirty names. The places are static: nothing can fail where a program starts. They are small,
- * since every process fills them. */
+ * looks up some thirty names. The places are static, so that nothing can fail: they are filled when the first
+ * word is looked up, since most files have no operators (bench/files.py). */
 enum { N_PLACES = 8192 };
 _Static_assert(N_WORDS * 2 < N_PLACES, "half of the places stay free, so a search ends");
 static int16_t places[N_PLACES]; /* the position of a word + 1; 0: a free place */
@@ -109,7 +110,7 @@ static size_t place_of(const char *name, size_t n) {
     return i;
 }
 
-__attribute__((constructor)) static void place_words(void) {
+static void place_words(void) {
     const char *name = (const char *)&spellings;
     for (int32_t i = 0; i < N_WORDS; i++) {
         const size_t n = strlen(name);
@@ -120,7 +121,12 @@ __attribute__((constructor)) static void place_words(void) {
     }
 }
 
-static int32_t find(const char *name, size_t n) { return places[place_of(name, n)] - 1; }
+static pthread_once_t placed = PTHREAD_ONCE_INIT;
+
+static int32_t find(const char *name, size_t n) {
+    pthread_once(&placed, place_words);
+    return places[place_of(name, n)] - 1;
+}
 
 static bool ends(const char *name, size_t n, const char *end) {
     size_t k = strlen(end);
@@ -136,7 +142,11 @@ int32_t lam_word_op(const char *name) {
     return word;
 }
 
-const char *lam_word_op_name(int32_t word) { return at(word) ? names[word] : NULL; }
+const char *lam_word_op_name(int32_t word) {
+    pthread_once(&placed, place_words);
+    return at(word) ? names[word] : NULL;
+}
+
 const char *lam_word_op_kind(int32_t word) { return at(word) ? lmi_kind_name(lmi_op_kind(word)) : NULL; }
 lmi_kind lmi_op_kind(int32_t word) { return at(word) ? (lmi_kind)words[word].kind : LMI_N_KINDS; }
 bool lam_word_op_wraps(int32_t word) { return at(word) && words[word].wraps; }
@@ -171,12 +181,12 @@ static const struct {
 
 const lmi_complex_ops *lmi_op_complex(int32_t word) {
     for (size_t i = 0; at(word) && i < sizeof complex_words / sizeof *complex_words; i++)
-        if (strcmp(complex_words[i].name, names[word]) == 0) return &complex_words[i].ops;
+        if (strcmp(complex_words[i].name, lam_word_op_name(word)) == 0) return &complex_words[i].ops;
     return NULL;
 }
 
 int32_t lmi_op_rank(int32_t word) {
-    const char *name = at(word) ? names[word] : "";
+    const char *name = at(word) ? lam_word_op_name(word) : "";
     for (const char *p = name; *p; p++) {
         if (*p >= '1' && *p <= '3' && p[1] == 'd') return *p - '0';
     }
