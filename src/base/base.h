@@ -268,7 +268,10 @@ int32_t lmi_distance(const char *a, const char *b);
 int64_t lmi_plus(int64_t a, int64_t b);
 int64_t lmi_times(int64_t a, int64_t b);
 /* a + b, or the number nearest to it where it does not fit. */
-int64_t lmi_add_capped(int64_t a, int64_t b);
+static inline int64_t lmi_add_capped(int64_t a, int64_t b) {
+    int64_t sum;
+    return lmi_add_over(a, b, &sum) ? (a < 0 ? INT64_MIN : INT64_MAX) : sum;
+}
 /* The product of `n` sizes; false if one is negative or the product does not fit. An empty product is 1. */
 bool lmi_product(const int64_t *v, int32_t n, int64_t *out);
 /* Of n items of `size` bytes, sorted by the int32_t that each begins with: the first that is not below `key`;

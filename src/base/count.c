@@ -71,11 +71,6 @@ int64_t lmi_times(int64_t a, int64_t b) {
     return a < 0 || b < 0 || lmi_mul_over(a, b, &product) ? -1 : product;
 }
 
-int64_t lmi_add_capped(int64_t a, int64_t b) {
-    int64_t sum;
-    return lmi_add_over(a, b, &sum) ? (a < 0 ? INT64_MIN : INT64_MAX) : sum;
-}
-
 bool lmi_product(const int64_t *v, int32_t n, int64_t *out) {
     int64_t product = 1;
     bool fits = true, zero = false;
