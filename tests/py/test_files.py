@@ -8,8 +8,10 @@ import pickle
 import struct
 import subprocess
 import sys
+import types
 import warnings
 import zipfile
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -144,6 +146,21 @@ def test_a_checkpoint_has_the_parameters_of_the_live_model(tmp_path, net, zipped
     assert report.parameters["buffers"] == live.parameters["buffers"]
     assert any("'state'" in note for note in report.notes)
     assert main(["scan", str(tmp_path / "net.pt")]) == 0
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_checkpoint_that_python_2_wrote_has_its_tensors(tmp_path, net, zipped):
+    class Old(pickle.Pickler):
+        def reducer_override(self, obj):
+            pairs = type(obj) is OrderedDict
+            return (OrderedDict, ([list(item) for item in obj.items()],)) if pairs else NotImplemented
+
+    told = {"state_dict": OrderedDict(net.state_dict())}
+    old = types.SimpleNamespace(Pickler=Old, dump=pickle.dump, __name__="old")
+    torch.save(told, tmp_path / "net.pt", pickle_module=old, _use_new_zipfile_serialization=zipped)
+    report = lamina.read(tmp_path / "net.pt")
+    assert report.params == sum(p.numel() for p in net.parameters())
+    assert {row.path for row in report.rows} == {"", "0", "1", "4"}
 
 
 def test_a_module_that_was_saved_whole_has_its_classes(tmp_path, net):

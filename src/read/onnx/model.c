@@ -149,7 +149,10 @@ static lam_status final_graph(const lmi_onnx_reader *r, const lmi_onnx_graph *g,
 static lam_status parse(lmi_onnx_reader *r, parts *p, lam_error *e) {
     lmi_onnx_model *m = r->m;
     LAM_TRY(model_fields(r, p, e));
-    if (!p->graph.number) return lmi_fail(e, LAM_SYNTAX, m->file->name, "it is damaged: it has no graph");
+    if (!p->graph.number)
+        return lmi_fail(
+            e, LAM_SYNTAX, m->file->name,
+            "it is damaged: it has no graph; a model of TensorFlow is not read: convert it to ONNX");
     m->opset_domains = lmi_copy(&m->arena, p->opsets.data, p->opsets.n, sizeof(lmi_onnx_text));
     m->meta = lmi_copy(&m->arena, p->meta.data, p->meta.n, sizeof(lmi_onnx_text));
     if (!m->opset_domains || !m->meta) return lmi_nomem(e);

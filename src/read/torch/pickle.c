@@ -344,13 +344,34 @@ static lam_status op_global(machine *m, unsigned char op) {
     return push_call(m, class, arguments);
 }
 
+/* An OrderedDict that Python 2 wrote has its items as a list of pairs in its arguments. */
+static lam_status take_pairs(machine *m, int32_t function, int32_t arguments) {
+    const lmi_pickled_global *g = lmi_pickled_global_of(m->p, function);
+    if (!g || strcmp(g->module, "collections") != 0 || strcmp(g->name, "OrderedDict") != 0) return LAM_OK;
+    const lmi_pickled_items list = lmi_pickled_items_of(m->p, lmi_pickled_item(m->p, arguments, 0));
+    size_t n = 0;
+    for (int32_t c = list.n ? list.first : -1; c >= 0; c = lmi_pickled_cell_at(m->p, c)->next) {
+        const lmi_pickled_items pair = lmi_pickled_items_of(m->p, lmi_pickled_cell_at(m->p, c)->value);
+        if (pair.n != 2) break;
+        const lmi_pickled_cell *name = lmi_pickled_cell_at(m->p, pair.first);
+        const int32_t value = lmi_pickled_cell_at(m->p, name->next)->value;
+        LAM_TRY(push(m, name->value));
+        LAM_TRY(push(m, value));
+        n += 2;
+    }
+    lmi_pickled_call *call = lmi_vec_at(&m->p->call, m->p->call.n - 1);
+    LAM_TRY(append(m, &call->items, n));
+    return n ? check_memory(m) : LAM_OK; /* a list may be the argument of many calls */
+}
+
 /* REDUCE, NEWOBJ: function and arguments; NEWOBJ_EX: keywords too, which are not kept. */
 static lam_status op_call(machine *m, unsigned char op) {
     size_t n = op == 0x92 ? 3 : 2;
     LAM_TRY(need(m, n));
     int32_t function = top(m, n - 1), arguments = op == 0x92 ? -1 : top(m, 0);
     drop(m, n);
-    return push_call(m, function, arguments);
+    LAM_TRY(push_call(m, function, arguments));
+    return take_pairs(m, function, arguments);
 }
 
 /* The items of the value below n entries of the stack, to which an opcode adds. *out NULL: they are not kept,
@@ -627,64 +648,4 @@ void lmi_pickle_free(lmi_pickle *p) {
     lmi_vec_free(&p->call);
     lmi_vec_free(&p->global);
     lmi_arena_free(&p->arena);
-}
-
-/* -- reading values -------------------------------------------------------------------------------------- */
-
-lmi_pickled_items lmi_pickled_items_of(const lmi_pickle *p, int32_t value) {
-    const lmi_pickled_value *v = value < 0 ? NULL : lmi_pickled_at(p, value);
-    if (v && v->kind >= LMI_PICKLED_TUPLE && v->kind <= LMI_PICKLED_DICT)
-        return *(const lmi_pickled_items *)lmi_vec_at(&p->items, (size_t)v->items);
-    if (v && v->kind == LMI_PICKLED_CALL)
-        return ((const lmi_pickled_call *)lmi_vec_at(&p->call, (size_t)v->call))->items;
-    return (lmi_pickled_items){-1, -1, 0};
-}
-
-int32_t lmi_pickled_item(const lmi_pickle *p, int32_t tuple, int32_t i) {
-    const lmi_pickled_value *v = tuple < 0 ? NULL : lmi_pickled_at(p, tuple);
-    if (!v || v->kind != LMI_PICKLED_TUPLE) return -1;
-    lmi_pickled_items items = lmi_pickled_items_of(p, tuple);
-    return i >= 0 && i < items.n ? lmi_pickled_cell_at(p, items.first + i)->value : -1;
-}
-
-const char *lmi_pickled_text(const lmi_pickle *p, int32_t value) {
-    const lmi_pickled_value *v = value < 0 ? NULL : lmi_pickled_at(p, value);
-    return v && v->kind == LMI_PICKLED_TEXT ? v->text : NULL;
-}
-
-bool lmi_pickled_int(const lmi_pickle *p, int32_t value, int64_t *out) {
-    const lmi_pickled_value *v = value < 0 ? NULL : lmi_pickled_at(p, value);
-    if (!v || v->kind != LMI_PICKLED_INT) return false;
-    *out = v->i;
-    return true;
-}
-
-int32_t lmi_pickled_get(const lmi_pickle *p, int32_t dict, const char *name) {
-    const lmi_pickled_value *v = dict < 0 ? NULL : lmi_pickled_at(p, dict);
-    if (!v || (v->kind != LMI_PICKLED_DICT && v->kind != LMI_PICKLED_CALL)) return -1;
-    for (int32_t c = lmi_pickled_items_of(p, dict).first; c >= 0;) {
-        const lmi_pickled_cell *key = lmi_pickled_cell_at(p, c);
-        const lmi_pickled_cell *value = key->next < 0 ? NULL : lmi_pickled_cell_at(p, key->next);
-        const char *text = lmi_pickled_text(p, key->value);
-        if (!value) return -1;
-        if (text && strcmp(text, name) == 0) return value->value;
-        c = value->next;
-    }
-    return -1;
-}
-
-const lmi_pickled_global *lmi_pickled_global_of(const lmi_pickle *p, int32_t value) {
-    const lmi_pickled_value *v = value < 0 ? NULL : lmi_pickled_at(p, value);
-    return v && v->kind == LMI_PICKLED_GLOBAL ? lmi_vec_at(&p->global, (size_t)v->global) : NULL;
-}
-
-const lmi_pickled_call *lmi_pickled_call_of(const lmi_pickle *p, int32_t value, const char *module,
-                                            const char *name) {
-    const lmi_pickled_value *v = value < 0 ? NULL : lmi_pickled_at(p, value);
-    if (!v || v->kind != LMI_PICKLED_CALL) return NULL;
-    const lmi_pickled_call *call = lmi_vec_at(&p->call, (size_t)v->call);
-    const lmi_pickled_global *g = lmi_pickled_global_of(p, call->function);
-    bool named = (!module && !name) ||
-                 (g && (!module || !strcmp(g->module, module)) && (!name || !strcmp(g->name, name)));
-    return named ? call : NULL;
 }

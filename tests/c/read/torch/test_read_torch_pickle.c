@@ -75,43 +75,23 @@ typedef struct told {
     { bytes, sizeof(bytes) - 1, text }
 
 static const told made[] = {
-    PICKLE("N.", "None"),
-    PICKLE("\x88.", "True"),
-    PICKLE("\x89.", "False"),
-    PICKLE("I00\n.", "False"),
-    PICKLE("I01\n.", "True"),
-    PICKLE("I-7\n.", "-7"),
-    PICKLE("L12L\n.", "12"),
-    PICKLE("L12\n.", "12"),
-    PICKLE("L99999999999999999999L\n.", "long"),
-    PICKLE("I0x1F\n.", "31"), /* as Python's int() takes it */
-    PICKLE("I 1_000\t\n.", "1000"),
-    PICKLE("L+0b11L\n.", "3"),
-    PICKLE("I-0O17\n.", "-15"),
-    PICKLE("I1\0 and more\n.", "1"),
-    PICKLE("J\xfe\xff\xff\xff.", "-2"),
-    PICKLE("K\xff.", "255"),
-    PICKLE("M\x00\x01.", "256"),
-    PICKLE("\x8a\x00.", "0"),
-    PICKLE("\x8a\x01\xff.", "-1"),
-    PICKLE("\x8a\x02\xff\x00.", "255"),
-    PICKLE("\x8a\x09\x01\x02\x03\x04\x05\x06\x07\x08\x09.", "long"),
-    PICKLE("\x8b\x01\x00\x00\x00\x05.", "5"),
-    PICKLE("F2.5\n.", "2.5f"),
-    PICKLE("G\x3f\xf8\x00\x00\x00\x00\x00\x00.", "1.5f"),
-    PICKLE("S'a b'\n.", "'a b'"),
-    PICKLE("S\"it's\"\n.", "'it's'"),
-    PICKLE("S'a\0b'\n.", "'a'"), /* of three bytes */
+    PICKLE("N.", "None"), PICKLE("\x88.", "True"), PICKLE("\x89.", "False"), PICKLE("I00\n.", "False"),
+    PICKLE("I01\n.", "True"), PICKLE("I-7\n.", "-7"), PICKLE("L12L\n.", "12"), PICKLE("L12\n.", "12"),
+    PICKLE("L99999999999999999999L\n.", "long"), PICKLE("I0x1F\n.", "31"), /* as Python's int() takes it */
+    PICKLE("I 1_000\t\n.", "1000"), PICKLE("L+0b11L\n.", "3"), PICKLE("I-0O17\n.", "-15"),
+    PICKLE("I1\0 and more\n.", "1"), PICKLE("J\xfe\xff\xff\xff.", "-2"), PICKLE("K\xff.", "255"),
+    PICKLE("M\x00\x01.", "256"), PICKLE("\x8a\x00.", "0"), PICKLE("\x8a\x01\xff.", "-1"),
+    PICKLE("\x8a\x02\xff\x00.", "255"), PICKLE("\x8a\x09\x01\x02\x03\x04\x05\x06\x07\x08\x09.", "long"),
+    PICKLE("\x8b\x01\x00\x00\x00\x05.", "5"), PICKLE("F2.5\n.", "2.5f"),
+    PICKLE("G\x3f\xf8\x00\x00\x00\x00\x00\x00.", "1.5f"), PICKLE("S'a b'\n.", "'a b'"),
+    PICKLE("S\"it's\"\n.", "'it's'"), PICKLE("S'a\0b'\n.", "'a'"), /* of three bytes */
     PICKLE("Va\n.", "'a'"),
     PICKLE("V\\u006fs\\U0001f600\\ud800\n.", "'os\xf0\x9f\x98\x80\xef\xbf\xbd'"), /* escapes */
     PICKLE("V\xe9\\\\u006f\\u12\\n\\\n.", "'\xc3\xa9\\\\u006f\\u12\\n\\'"),       /* Latin-1; no escapes */
     PICKLE("V\\u20ac\n.", "'\xe2\x82\xac'"),
     PICKLE("S'\\x6f\\163\\\\\\'\\q\\x6\\u006f\xe9'\n.", "'os\\'\\q\\x6\\u006f\xe9'"),
-    PICKLE("U\x02hi.", "'hi'"),
-    PICKLE("T\x01\x00\x00\x00x.", "'x'"),
-    PICKLE("X\x01\x00\x00\x00y.", "'y'"),
-    PICKLE("\x8c\x01z.", "'z'"),
-    PICKLE("\x8d\x01\x00\x00\x00\x00\x00\x00\x00w.", "'w'"),
+    PICKLE("U\x02hi.", "'hi'"), PICKLE("T\x01\x00\x00\x00x.", "'x'"), PICKLE("X\x01\x00\x00\x00y.", "'y'"),
+    PICKLE("\x8c\x01z.", "'z'"), PICKLE("\x8d\x01\x00\x00\x00\x00\x00\x00\x00w.", "'w'"),
     PICKLE("C\x02"
            "ab.",
            "2 bytes"),
@@ -121,16 +101,10 @@ static const told made[] = {
     PICKLE("\x8e\x01\x00\x00\x00\x00\x00\x00\x00"
            "a.",
            "1 bytes"),
-    PICKLE("\x96\x00\x00\x00\x00\x00\x00\x00\x00.", "0 bytes"),
-    PICKLE(").", "()"),
-    PICKLE("].", "[]"),
-    PICKLE("}.", "{}"),
-    PICKLE("\x8f.", "<>"),
-    PICKLE("K\x01\x85.", "(1)"),
-    PICKLE("K\x01K\x02\x86.", "(1,2)"),
-    PICKLE("K\x01K\x02K\x03\x87.", "(1,2,3)"),
-    PICKLE("(K\x01Nt.", "(1,None)"),
-    PICKLE("(K\x01Nl.", "[1,None]"),
+    PICKLE("\x96\x00\x00\x00\x00\x00\x00\x00\x00.", "0 bytes"), PICKLE(").", "()"), PICKLE("].", "[]"),
+    PICKLE("}.", "{}"), PICKLE("\x8f.", "<>"), PICKLE("K\x01\x85.", "(1)"),
+    PICKLE("K\x01K\x02\x86.", "(1,2)"), PICKLE("K\x01K\x02K\x03\x87.", "(1,2,3)"),
+    PICKLE("(K\x01Nt.", "(1,None)"), PICKLE("(K\x01Nl.", "[1,None]"),
     PICKLE("(Va\nK\x01"
            "d.",
            "{'a':1}"),
@@ -141,11 +115,8 @@ static const told made[] = {
     PICKLE("](K\x01K\x02"
            "e.",
            "[1,2]"),
-    PICKLE("](e.", "[]"),
-    PICKLE("}Va\nNs.", "{'a':None}"),
-    PICKLE("}(Va\nNVb\nNu.", "{'a':None,'b':None}"),
-    PICKLE("}(u.", "{}"),
-    PICKLE("\x8f(K\x01\x90.", "<1>"),
+    PICKLE("](e.", "[]"), PICKLE("}Va\nNs.", "{'a':None}"), PICKLE("}(Va\nNVb\nNu.", "{'a':None,'b':None}"),
+    PICKLE("}(u.", "{}"), PICKLE("\x8f(K\x01\x90.", "<1>"),
     PICKLE("K\x05"
            "2\x86.",
            "(5,5)"), /* DUP */
@@ -160,15 +131,22 @@ static const told made[] = {
            "h\x00\x86.",
            "(5,5)"), /* BINPUT, BINGET */
     PICKLE("K\x05r\x01\x00\x00\x00j\x01\x00\x00\x00\x86.", "(5,5)"),
-    PICKLE("K\x05p3\ng3\n\x86.", "(5,5)"), /* PUT, GET */
-    PICKLE("K\x05p 1_0 \ng+10\n\x86.", "(5,5)"),
-    PICKLE("K\x05\x94h\x00\x86.", "(5,5)"), /* MEMOIZE */
-    PICKLE("ca\nB\n.", "a.B"),
-    PICKLE("Va\nVB\n\x93.", "a.B"), /* STACK_GLOBAL */
-    PICKLE("K\x01N\x93.", "?.?"),
-    PICKLE("ca\0b\nB\0\n.", "?.?"), /* names with a NUL */
-    PICKLE("X\3\0\0\0a\0bVB\n\x93.", "?.B"),
-    PICKLE("ca\nB\n)R.", "a.B()"),
+    PICKLE("K\x05p3\ng3\n\x86.", "(5,5)"),                                               /* PUT, GET */
+    PICKLE("K\x05p 1_0 \ng+10\n\x86.", "(5,5)"), PICKLE("K\x05\x94h\x00\x86.", "(5,5)"), /* MEMOIZE */
+    PICKLE("ca\nB\n.", "a.B"), PICKLE("Va\nVB\n\x93.", "a.B"),                           /* STACK_GLOBAL */
+    PICKLE("K\x01N\x93.", "?.?"), PICKLE("ca\0b\nB\0\n.", "?.?"), /* names with a NUL */
+    PICKLE("X\3\0\0\0a\0bVB\n\x93.", "?.B"), PICKLE("ca\nB\n)R.", "a.B()"),
+    /* OrderedDict of Python 2, of a list of pairs; of what is no pair, or no list, nothing */
+    PICKLE("ccollections\nOrderedDict\n(](](Va\nK\x01"
+           "e](Vb\nNeetR.",
+           "collections.OrderedDict([['a',1],['b',None]])['a',1,'b',None]"),
+    PICKLE("ccollections\nOrderedDict\n(](](Va\nK\x01"
+           "e](Vb\neetR.",
+           "collections.OrderedDict([['a',1],['b']])['a',1]"),
+    PICKLE("ccollections\nOrderedDict\n(K\x01tR.", "collections.OrderedDict(1)"),
+    PICKLE("ccollections\nCounter\n(](](Va\nK\x01"
+           "eetR.",
+           "collections.Counter([['a',1]])"),
     PICKLE("ca\nB\nK\x01\x85\x81.", "a.B(1)"),         /* NEWOBJ */
     PICKLE("ca\nB\n)}\x92.", "a.B(?)"),                /* NEWOBJ_EX */
     PICKLE("(K\x01ia\nB\n.", "a.B(1)"),                /* INST */
@@ -176,22 +154,18 @@ static const told made[] = {
     PICKLE("ca\nB\n)R}Va\nK\x01sb.", "a.B()|{'a':1}"), /* BUILD */
     PICKLE("ca\nB\n}b.", "a.B"),
     PICKLE("K\x01}b.", "1"), /* nothing to set, or to add, is no error of any value */
-    PICKLE("K\x01Nb.", "1"),
-    PICKLE("K\x01(e.", "1"),
-    PICKLE("K\x01(u.", "1"),
+    PICKLE("K\x01Nb.", "1"), PICKLE("K\x01(e.", "1"), PICKLE("K\x01(u.", "1"),
     PICKLE("]K\x01"
            "aK\x00K\x02s.",
            "[1]"), /* of a list in place of another */
     PICKLE("\x96\x00\x00\x00\x00\x00\x00\x00\x00(K\x01"
            "e.",
            "0 bytes"),
-    PICKLE("K\x01QK\x00K\x02s.", "kept 1"),
-    PICKLE("K\x01Q}b.", "kept 1"),
+    PICKLE("K\x01QK\x00K\x02s.", "kept 1"), PICKLE("K\x01Q}b.", "kept 1"),
     PICKLE("ca\nB\n)RK\x01"
            "a.",
            "a.B()[1]"),
-    PICKLE("ca\nB\n)RVk\nK\x01s.", "a.B()['k',1]"),
-    PICKLE("Pkey\n.", "kept 'key'"),
+    PICKLE("ca\nB\n)RVk\nK\x01s.", "a.B()['k',1]"), PICKLE("Pkey\n.", "kept 'key'"),
     PICKLE("\x80\x05\x95\x02\x00\x00\x00\x00\x00\x00\x00K\x01.", "1"), /* PROTO, FRAME */
     PICKLE("K\x01\x98.", "1"),                                         /* READONLY_BUFFER */
 };
