@@ -11,7 +11,7 @@ import sys
 import types
 import warnings
 import zipfile
-from collections import OrderedDict
+from collections import OrderedDict, namedtuple
 
 import pytest
 import torch
@@ -161,6 +161,35 @@ def test_a_checkpoint_that_python_2_wrote_has_its_tensors(tmp_path, net, zipped)
     report = lamina.read(tmp_path / "net.pt")
     assert report.params == sum(p.numel() for p in net.parameters())
     assert {row.path for row in report.rows} == {"", "0", "1", "4"}
+
+
+Pair = namedtuple("Pair", "first second")
+
+
+def test_objects_that_arguments_make_are_looked_into(tmp_path):
+    class Old(pickle.Pickler):
+        def reducer_override(self, obj):
+            return (nn.Parameter, (obj.data, True)) if type(obj) is nn.Parameter else NotImplemented
+
+    old = types.SimpleNamespace(Pickler=Old, dump=pickle.dump, __name__="old")
+    pair = Pair(torch.ones(3), nn.Parameter(torch.ones(4)))
+    torch.save({"pair": pair, "again": pair, "weight": pair.second}, tmp_path / "net.pt", pickle_module=old)
+    report = lamina.read(tmp_path / "net.pt")
+    assert report.params == 7
+    assert {row.path for row in report.rows} == {"", "pair"}
+    deep = ()
+    for _ in range(200):
+        deep = Pair(deep, 1)
+    torch.save({"weight": torch.ones(5), "deep": deep}, tmp_path / "deep.pt")
+    assert lamina.read(tmp_path / "deep.pt").params == 5
+
+
+def test_a_file_of_arrays_says_so(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    torch.save({"a": numpy.ones(3), "b": {"c": numpy.ones((2, 2))}}, tmp_path / "arrays.pt")
+    assert "it has 2 arrays of NumPy, which are not read" in lamina.read(tmp_path / "arrays.pt").notes
+    torch.save({"a": numpy.ones(3), "b": torch.ones(2)}, tmp_path / "both.pt")
+    assert not any("NumPy" in note for note in lamina.read(tmp_path / "both.pt").notes)
 
 
 def test_a_module_that_was_saved_whole_has_its_classes(tmp_path, net):

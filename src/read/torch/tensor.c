@@ -300,7 +300,8 @@ static lam_status find(const rebuilding *r, int32_t value, inside *in,
         const lmi_pickled_call *call = lmi_pickled_call_of(p, value, NULL, NULL);
         const lmi_pickled_global *f = call ? lmi_pickled_global_of(p, call->function) : NULL;
         if (!f) return LAM_OK;
-        if (is(f->module, "torch._utils") && strncmp(f->name, "_rebuild_parameter", 18) == 0) {
+        const bool class = is(f->module, "torch.nn.parameter") && is(f->name, "Parameter"); /* of old torch */
+        if (class || (is(f->module, "torch._utils") && strncmp(f->name, "_rebuild_parameter", 18) == 0)) {
             r->out->role_known = true; /* not a buffer */
             value = lmi_pickled_item(p, call->arguments, 0);
         } else if (is(f->module, "torch._tensor") && is(f->name, "_rebuild_from_type_v2")) {

@@ -29,7 +29,7 @@ typedef struct walking {
     bool *seen;     /* of each value */
     lmi_map known;  /* identities of tensors */
     uint64_t names; /* bytes of the paths so far, which are bounded */
-    int32_t optimizers, again;
+    int32_t optimizers, again, arrays;
     bool state;           /* the file is the state of an optimizer alone */
     bool lightning, rest; /* Lightning saved it: a model and the rest of its training, which is left out */
     const char *item;     /* the name at the root that is being walked */
@@ -216,6 +216,13 @@ static bool is_optimizer(const walking *w, int32_t value) {
             lmi_pickled_get(w->p, value, "loss_scaler") >= 0);
 }
 
+/* What NumPy rebuilds an array by, which is read as no tensor. */
+static bool is_array(const walking *w, const lmi_pickled_call *call) {
+    const lmi_pickled_global *g = call ? lmi_pickled_global_of(w->p, call->function) : NULL;
+    return g && strncmp(g->module, "numpy.", 6) == 0 &&
+           (strcmp(g->name, "_reconstruct") == 0 || strcmp(g->name, "_frombuffer") == 0);
+}
+
 static lam_status walk_container(walking *w, const frame *f, const char *path, int32_t value) {
     const lmi_pickled_value *v = at(w, value);
     const lmi_pickled_call *call = lmi_pickled_call_of(w->p, value, NULL, NULL);
@@ -239,8 +246,17 @@ static lam_status walk_container(walking *w, const frame *f, const char *path, i
     if (lmi_pickled_call_of(w->p, value, "torch.jit._pickle", "build_tensorlist") ||
         lmi_pickled_call_of(w->p, value, "torch.jit._pickle", "restore_type_tag"))
         return push(w, f, path, lmi_pickled_item(w->p, call->arguments, 0), ANY);
+    if (is_array(w, call)) {
+        w->arrays++;
+        return LAM_OK;
+    }
     const bool dict = call && lmi_pickled_items_of(w->p, value).n > 0;
     if (call && call->state >= 0 && !dict) return walk_object(w, f, path, call);
+    /* an object that its arguments alone make, as a named tuple; those in each other are not followed deeply
+     */
+    if (call && !dict && call->arguments >= 0 && (!f || f->depth < DEEPEST - 1)) value = call->arguments;
+    if (call && w->seen[value] && value == call->arguments) return LAM_OK;
+    w->seen[value] = true;
     return push(w, f, path, value, ANY);
 }
 
@@ -309,7 +325,10 @@ static lam_status strip(walking *w, int32_t first, size_t first_module) {
     return lmi_tensors_note(w->t, w->e, "its tensors are under '%.100s'", w->only);
 }
 
-static lam_status tell(walking *w) {
+static lam_status tell(walking *w, int32_t first) {
+    if (w->arrays && lmi_tensors_n(w->t) == first)
+        LAM_TRY(lmi_tensors_note(w->t, w->e, "it has %d array%s of NumPy, which %s not read", (int)w->arrays,
+                                 w->arrays == 1 ? "" : "s", w->arrays == 1 ? "is" : "are"));
     if (w->state)
         LAM_TRY(
             lmi_tensors_note(w->t, w->e, "it is the state of an optimizer, whose tensors are no parameters"));
@@ -345,7 +364,7 @@ static lam_status walk(walking *w) {
     LAM_TRY(lmi_torch_split(w->t, w->p, w->e));
     LAM_TRY(strip(w, first, first_module));
     LAM_TRY(lmi_torch_twice(w->t, &w->parts, w->e));
-    return tell(w);
+    return tell(w, first);
 }
 
 lam_status lmi_torch_walk(lmi_tensors *t, const lmi_pickle *p, const lmi_storages *in, lam_error *e) {
