@@ -322,8 +322,9 @@ static lam_status rows_of(lmi_onnx_op *o) {
     const bool embeds = strcmp(o->n->op, "GatherBlockQuantized") != 0;
     for (int32_t i = 0; i < o->n->n_in; i++) {
         const bool table = embeds ? i >= 2 && i <= 4 : i != 1;
-        if (table && in(o, i))
-            LAM_TRY(lmi_onnx_put_shaped(o, i, i, -1, in(o, i)->sizes));
+        const lmi_onnx_value *x = table ? in(o, i) : NULL;
+        if (x)
+            LAM_TRY(lmi_onnx_put_shaped(o, i, i, -1, x->sizes));
         else
             LAM_TRY(lmi_onnx_put_tensor(o, i, i));
     }
