@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a line of a pickle of protocol 0 says, as CPython reads it. */
+ * Numbers and texts of a pickle of protocol 0, which are lines, as CPython reads them. */
 #include "read/torch/line.h"
 
 #include <ctype.h>
