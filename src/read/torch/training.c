@@ -69,26 +69,48 @@ lam_status lmi_torch_split(lmi_tensors *t, const lmi_pickle *p, lam_error *e) {
 
 /* -- the same model twice -------------------------------------------------------------------------------- */
 
+/* The tensors of a part, and how many bytes of their names are before the names in the model. */
+typedef struct range {
+    int32_t from, n;
+    size_t stem;
+} range;
+
+/* Torch's AveragedModel counts its updates in a tensor and has the model under "module", as DataParallel
+ * does. */
+static range range_of(const lmi_tensors *t, const lmi_torch_part *part, int32_t end) {
+    static const char counter[] = ".n_averaged", wrapped[] = ".module.";
+    range r = {part->from, end - part->from, strlen(part->name)};
+    bool all = true;
+    if (r.n > 1 && strcmp(lmi_tensors_at(t, r.from)->name + r.stem, counter) == 0) {
+        r.from++;
+        r.n--;
+    }
+    for (int32_t i = r.from; all && i < end; i++)
+        all = strncmp(lmi_tensors_at(t, i)->name + r.stem, wrapped, sizeof wrapped - 1) == 0;
+    if (all) r.stem += sizeof wrapped - 2;
+    return r;
+}
+
 /* True if two ranges of tensors have the same names behind those of their parts, and the same shapes. */
-static bool are_alike(const lmi_tensors *t, const lmi_torch_part *a, const lmi_torch_part *b, int32_t n) {
-    for (int32_t i = 0; i < n; i++) {
-        const lmi_stored_tensor *x = lmi_tensors_at(t, a->from + i), *y = lmi_tensors_at(t, b->from + i);
+static bool are_alike(const lmi_tensors *t, range a, range b) {
+    for (int32_t i = 0; i < a.n; i++) {
+        const lmi_stored_tensor *x = lmi_tensors_at(t, a.from + i), *y = lmi_tensors_at(t, b.from + i);
         if (y->same >= 0 || x->ndim != y->ndim || x->ndim < 0) return false;
-        if (strcmp(x->name + strlen(a->name), y->name + strlen(b->name)) != 0) return false;
+        if (strcmp(x->name + a.stem, y->name + b.stem) != 0) return false;
         if (x->ndim && memcmp(x->sizes, y->sizes, (size_t)x->ndim * sizeof *x->sizes) != 0) return false;
     }
-    return true;
+    return a.n > 1;
 }
 
 lam_status lmi_torch_twice(lmi_tensors *t, const lmi_vec *parts, lam_error *e) {
     const lmi_torch_part *at = parts->data;
-    int32_t size[MOST_PARTS];
+    range of[MOST_PARTS];
     if (parts->n > MOST_PARTS) return LAM_OK;
     for (size_t k = 0; k < parts->n; k++) {
-        size[k] = (k + 1 < parts->n ? at[k + 1].from : lmi_tensors_n(t)) - at[k].from;
-        for (size_t i = 0; at[k].name && i < k; i++) {
-            if (!at[i].name || size[i] != size[k] || size[k] < 2 || !are_alike(t, &at[i], &at[k], size[k]))
-                continue;
+        if (!at[k].name) continue;
+        of[k] = range_of(t, &at[k], k + 1 < parts->n ? at[k + 1].from : lmi_tensors_n(t));
+        for (size_t i = 0; i < k; i++) {
+            if (!at[i].name || of[i].n != of[k].n || !are_alike(t, of[i], of[k])) continue;
             LAM_TRY(lmi_tensors_note(t, e,
                                      "the tensors under '%.100s' have the names and shapes of those under "
                                      "'%.100s', and both count",

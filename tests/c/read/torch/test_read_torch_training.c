@@ -96,40 +96,50 @@ static void weights_of_an_optimizer_are_left_out(void **state) {
     }
 }
 
-static void put_part(lmi_buf *b, const char *name, const pk_view *one, const pk_view *two) {
+/* A part with two tensors, or one. `wrapped`: as AveragedModel has the model, 1 with its counter. */
+static void put_part(lmi_buf *b, const char *name, int wrapped, const pk_view *one, const pk_view *two) {
     pk_text(b, name);
     lmi_put(b, "}(");
-    pk_text(b, "fc.weight");
+    if (wrapped == 1) pk_text(b, "n_averaged");
+    if (wrapped == 1) pk_tensor(b, &(pk_view){"LongStorage", "2", 1, 0, 0, {0}, {0}});
+    pk_text(b, wrapped ? "module.fc.weight" : "fc.weight");
     pk_tensor(b, one);
-    if (two) pk_text(b, "fc.bias");
+    if (two) pk_text(b, wrapped ? "module.fc.bias" : "fc.bias");
     if (two) pk_tensor(b, two);
     lmi_putc(b, 'u');
 }
 
 static void the_same_model_twice_is_told(void **state) {
     (void)state;
+    static const char twice[] =
+        "the tensors under 'ema' have the names and shapes of those under 'model', and both count";
     static const pk_view row = {"FloatStorage", "0", 6, 2, 1, {4}, {1}};
+    static const size_t counted[] = {24, 24, 8};
     static const struct {
+        int wrapped;
         const pk_view *one, *two; /* of the second part */
         int64_t params;
         const char *note;
     } all[] = {
-        {&other, &four, 2 * (6 + 4),
-         "the tensors under 'ema' have the names and shapes of those under 'model', and both count"},
-        {&other, &other, 6 + 4 + 6, ""}, /* another shape; the two of it share their memory */
-        {&six, &row, 6 + 4, ""},         /* both parts share their memory */
-        {&other, NULL, 6 + 4 + 6, ""},
+        {0, &other, &four, 2 * (6 + 4), twice},
+        {1, &other, &four, 2 * (6 + 4), twice},
+        {2, &other, &four, 2 * (6 + 4), twice},
+        {0, &other, &other, 6 + 4 + 6, ""}, /* another shape; the two of it share their memory */
+        {1, &other, &other, 6 + 4 + 6, ""},
+        {0, &six, &row, 6 + 4, ""}, /* both parts share their memory */
+        {0, &other, NULL, 6 + 4 + 6, ""},
+        {1, &other, NULL, 6 + 4 + 6, ""},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         for (int alone = 0; alone < 2; alone++) { /* a tensor at the root is between them */
             lmi_buf b = pk_begin();
             lmi_put(&b, "}(");
-            put_part(&b, "model", &six, &row);
+            put_part(&b, "model", 0, &six, &row);
             if (alone) pk_text(&b, "center");
             if (alone) pk_tensor(&b, &(pk_view){"FloatStorage", "1", 6, 5, 1, {1}, {1}});
-            put_part(&b, "ema", all[i].one, all[i].two);
+            put_part(&b, "ema", all[i].wrapped, all[i].one, all[i].two);
             lmi_put(&b, "u.");
-            save_zip("split_training.pt", &b, 3, bytes);
+            save_zip("split_training.pt", &b, 3, counted);
             has(all[i].params + alone, (all[i].params + alone) * 4, all[i].note);
             if (i == 0) oom_sweep_parts(read_once, (void *)"split_training.pt");
         }
