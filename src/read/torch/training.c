@@ -81,6 +81,8 @@ static range range_of(const lmi_tensors *t, const lmi_torch_part *part, int32_t 
     static const char counter[] = ".n_averaged", wrapped[] = ".module.";
     range r = {part->from, end - part->from, strlen(part->name)};
     bool all = true;
+    for (int32_t i = r.from; i < end; i++) /* the name of an only part is taken from those of its tensors */
+        if (strncmp(lmi_tensors_at(t, i)->name, part->name, r.stem) != 0) return (range){0};
     if (r.n > 1 && strcmp(lmi_tensors_at(t, r.from)->name + r.stem, counter) == 0) {
         r.from++;
         r.n--;
