@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import json
 import os
 import signal
@@ -669,7 +670,9 @@ def test_ten_thousand_steps_keep_nothing(tmp_path):
             sizes.append(resident())
     assert watch.stopped is None
     assert rows(watch.file, "SELECT count(*) FROM steps") == [(102,)]
-    assert sizes[-1] - sizes[turns // 2] < 256 << 10
+    # what is kept grows in each turn; what other tests of this process left can grow once
+    grown = [now - was for was, now in itertools.pairwise(sizes[turns // 2 :])]
+    assert statistics.median(grown) < 26 << 10
 
 
 # -- two models, and what was not seen -----------------------------------------------------------------------
