@@ -147,6 +147,8 @@ lam_sink lmi_buf_sink(lmi_buf *b); /* a sink that adds to `b` */
  * valid UTF-8 is one LMI_BAD_UTF8. */
 #define LMI_BAD_UTF8 UINT32_C(0xffffffff)
 size_t lmi_utf8(const char *s, uint32_t *code);
+/* Writes a code point, and returns how many bytes it takes, at most 4; one that is none becomes U+FFFD. */
+size_t lmi_utf8_put(char *to, uint32_t code);
 /* True for controls (C0, DEL, C1), line separators and marks that change the direction of writing: they can
  * make a terminal show another text than the real one. */
 bool lmi_drives_terminal(uint32_t code);

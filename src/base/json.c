@@ -93,25 +93,6 @@ static int32_t four_digits(const char *p) {
     return v;
 }
 
-static char *put_utf8(char *to, uint32_t code) {
-    if (code < 0x80) {
-        *to++ = (char)code;
-    } else if (code < 0x800) {
-        *to++ = (char)(0xc0 | code >> 6);
-        *to++ = (char)(0x80 | (code & 0x3f));
-    } else if (code < 0x10000) {
-        *to++ = (char)(0xe0 | code >> 12);
-        *to++ = (char)(0x80 | (code >> 6 & 0x3f));
-        *to++ = (char)(0x80 | (code & 0x3f));
-    } else {
-        *to++ = (char)(0xf0 | code >> 18);
-        *to++ = (char)(0x80 | (code >> 12 & 0x3f));
-        *to++ = (char)(0x80 | (code >> 6 & 0x3f));
-        *to++ = (char)(0x80 | (code & 0x3f));
-    }
-    return to;
-}
-
 /* Decodes the escape at *from, a backslash, to `to`, and moves *from behind it. NULL: there is no such
  * escape. */
 static char *escape(const char **from, char *to) {
@@ -134,7 +115,7 @@ static char *escape(const char **from, char *to) {
         }
     }
     *from = p;
-    return put_utf8(to, code == 0 || (code >= 0xd800 && code < 0xe000) ? 0xfffd : (uint32_t)code);
+    return to + lmi_utf8_put(to, code ? (uint32_t)code : 0xfffd); /* a NUL would end the text */
 }
 
 /* Reads a text whose first quote is at r->p. */

@@ -55,6 +55,15 @@ size_t lmi_utf8(const char *s, uint32_t *code) {
     return n;
 }
 
+size_t lmi_utf8_put(char *to, uint32_t code) {
+    if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) code = 0xfffd;
+    if (code < 0x80) return *to = (char)code, 1;
+    const size_t more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    *to = (char)((more == 1 ? 0xc0 : more == 2 ? 0xe0 : 0xf0) | code >> (6 * more));
+    for (size_t i = 1; i <= more; i++) to[i] = (char)(0x80 | (code >> (6 * (more - i)) & 0x3f));
+    return more + 1;
+}
+
 bool lmi_drives_terminal(uint32_t c) {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 ||
            (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == LMI_BAD_UTF8;

@@ -43,14 +43,8 @@ static uint32_t take_digits(const char *s, size_t left, size_t most, uint32_t ba
 }
 
 static void put_code(lmi_buf *b, uint32_t code) {
-    if (code >= 0x110000 || (code >= 0xd800 && code < 0xe000)) code = 0xfffd;
-    if (code < 0x80) {
-        lmi_putc(b, (char)code);
-        return;
-    }
-    const int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-    lmi_putc(b, (char)((more == 1 ? 0xc0 : more == 2 ? 0xe0 : 0xf0) | code >> (6 * more)));
-    for (int i = more - 1; i >= 0; i--) lmi_putc(b, (char)(0x80 | (code >> (6 * i) & 0x3f)));
+    char utf8[4];
+    lmi_putn(b, utf8, lmi_utf8_put(utf8, code));
 }
 
 /* Puts what the escape behind a backslash means. Returns its length, 0 if it is none. */
