@@ -88,7 +88,10 @@ lam_status lmi_tensors_put(lmi_tensors *t, const lmi_stored_tensor *info, const 
     x.same = x.in = -1;
     x.file = x.placed && t->files.n ? (int32_t)t->files.n - 1 : -1;
     x.raw = (lmi_raw){x.type, x.dtype, x.ndim, x.sizes, x.numel, x.bytes};
-    if (t->at.n >= INT32_MAX) return lmi_fail(e, LAM_LIMIT, where->name, "it has too many tensors");
+    if (lmi_tensors_are_many(t, t->at.n))
+        return lmi_fail_at(e, LAM_LIMIT, (int64_t)at, where->name,
+                           "it has more tensors than a file of its size should, at byte %llu",
+                           (unsigned long long)at);
     LAM_TRY(lmi_map_add(&t->by_name, hash, (int64_t)t->at.n, e));
     return lmi_vec_put(&t->at, &x, e);
 }

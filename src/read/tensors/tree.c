@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { DEEPEST = 32, LEAST_PLACES = 1 << 16, BYTES_A_PLACE = 64 };
+enum { DEEPEST = 32 };
 
 typedef struct node {
     const char *name; /* its `n` bytes, in the name of a tensor or the path of a module */
@@ -53,12 +53,6 @@ static int32_t number_of(const char *name, size_t n) {
     return number;
 }
 
-static lam_status check_room(const growing *g) {
-    if (g->nodes.n < LEAST_PLACES + g->t->size / BYTES_A_PLACE) return LAM_OK;
-    return lmi_fail(g->e, LAM_LIMIT, NULL,
-                    "its names tell more modules than a file of its size should have (%zu)", g->nodes.n);
-}
-
 static lam_status add_node(growing *g, int32_t parent, const char *name, size_t n, int32_t *out) {
     const int32_t id = (int32_t)g->nodes.n;
     node x = {.name = name,
@@ -67,7 +61,9 @@ static lam_status add_node(growing *g, int32_t parent, const char *name, size_t 
               .told = -1,
               .number = number_of(name, n),
               .anchor = id};
-    LAM_TRY(check_room(g));
+    if (lmi_tensors_are_many(g->t, g->t->at.n + g->nodes.n))
+        return lmi_fail(g->e, LAM_LIMIT, NULL,
+                        "it has more tensors, and modules in their names, than a file of its size should");
     if (x.number >= 0 && parent >= 0) {
         int32_t *first = &at(g, parent)->first;
         if (*first == 0) *first = id;
