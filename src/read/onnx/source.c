@@ -9,8 +9,6 @@
 #include <stdlib.h>
 
 /* What is known of a node: it runs, it may run in a body that values decide on, or it runs in no case. */
-enum { OLDEST_OPSET = 7 }; /* whose operators are known */
-
 typedef enum running { NEVER, HIDDEN, RUNS } running;
 
 typedef struct source {
@@ -466,99 +464,6 @@ static lam_status add_operators(source *g) {
     return s;
 }
 
-/* -- what is said of the file ------------------------------------------------------------------------------
- */
-
-static lam_status note_external(source *g) {
-    int32_t n = 0;
-    char text[200];
-    for (size_t i = 0; i < g->m->values.n; i++)
-        n += ((const lmi_onnx_value *)lmi_vec_at(&g->m->values, i))->where == LMI_ONNX_EXTERNAL;
-    if (n == 0) return LAM_OK;
-    snprintf(text, sizeof text, "the data of %d tensor%s in other files, which are not opened: %s here",
-             (int)n, n == 1 ? " is" : "s are", n == 1 ? "its shape is" : "their shapes are");
-    return lam_build_note(g->b, text, g->e);
-}
-
-static lam_status note_folded(source *g) {
-    char text[160];
-    if (g->s.folded == 0) return LAM_OK;
-    snprintf(text, sizeof text, "%d batch normalisation%s folded into the convolution%s before",
-             (int)g->s.folded, g->s.folded == 1 ? " is" : "s are", g->s.folded == 1 ? "" : "s");
-    return lam_build_note(g->b, text, g->e);
-}
-
-/* Models of scikit-learn and of trees have their numbers in attributes. */
-static lam_status note_attributes(source *g) {
-    int32_t nodes = 0;
-    int64_t all = 0;
-    char text[160];
-    for (size_t i = 0; i < g->m->nodes.n; i++) {
-        const lmi_onnx_node *n = lmi_vec_at(&g->m->nodes, i);
-        const int64_t before = all;
-        for (int32_t k = 0; k < n->n_attrs && strcmp(n->domain, "ai.onnx.ml") == 0; k++)
-            if (n->attrs[k].floats) all += n->attrs[k].n;
-        nodes += all > before;
-    }
-    if (nodes == 0) return LAM_OK;
-    snprintf(text, sizeof text,
-             "attributes of %d operator%s of ai.onnx.ml have %lld number%s, which %s no parameter%s here",
-             (int)nodes, nodes == 1 ? "" : "s", (long long)all, all == 1 ? "" : "s", all == 1 ? "is" : "are",
-             all == 1 ? "" : "s");
-    return lam_build_note(g->b, text, g->e);
-}
-
-/* The inputs whose sizes the file only names, with the text that gives them. */
-static lam_status note_inputs(source *g) {
-    lmi_buf b;
-    lmi_buf_init(&b);
-    for (int32_t i = 0; i < g->m->graph->n_inputs; i++) {
-        const lmi_onnx_value *v = lmi_onnx_input(g->m, i);
-        if (v->initialiser || lmi_onnx_arg(g->m, g->m->graph->inputs[i], 0).ndim >= 0) continue;
-        lmi_put(&b, b.n ? ", " : "the file leaves sizes of its inputs open, which -i or `inputs` gives: ");
-        lmi_put_clean(&b, v->name);
-        lmi_put(&b, " (");
-        for (int32_t k = 0; k < v->ndim; k++) {
-            const int32_t symbol = v->symbols ? v->symbols[k] : -1;
-            const lmi_onnx_symbol *named = symbol >= 0 ? lmi_vec_at(&g->m->symbols, (size_t)symbol) : NULL;
-            if (k) lmi_put(&b, "×");
-            if (v->sizes[k] >= 0)
-                lmi_putf(&b, "%lld", (long long)v->sizes[k]);
-            else
-                lmi_put_clean(&b, named ? named->name : "?");
-        }
-        lmi_put(&b, v->ndim < 0 ? "unknown)" : ")");
-    }
-    lam_status s = lmi_buf_status(&b, g->e);
-    if (s == LAM_OK && b.n) s = lam_build_note(g->b, b.s, g->e);
-    lmi_buf_free(&b);
-    return s;
-}
-
-static lam_status note_opset(source *g, int32_t opset) {
-    char text[96];
-    if (opset >= OLDEST_OPSET) return LAM_OK;
-    snprintf(text, sizeof text, "its operators are read as those of opset %d, and it has opset %d",
-             OLDEST_OPSET, (int)opset);
-    return lam_build_note(g->b, opset > 0 ? text : "its opset is not known", g->e);
-}
-
-static lam_status tell(source *g) {
-    char text[64];
-    int32_t opset = 0;
-    for (int32_t i = 0; i < g->m->n_opsets; i++)
-        if (!*g->m->opset_domains[i].key) opset = (int32_t)strtol(g->m->opset_domains[i].value, NULL, 10);
-    snprintf(text, sizeof text, opset > 0 ? "ONNX %lld, opset %d" : "ONNX %lld", (long long)g->m->ir_version,
-             (int)opset);
-    LAM_TRY(lam_build_trainable_unknown(g->b, g->e));
-    LAM_TRY(lam_build_provenance(g->b, "format", text, g->e));
-    LAM_TRY(note_opset(g, opset));
-    LAM_TRY(note_inputs(g));
-    LAM_TRY(note_folded(g));
-    LAM_TRY(note_attributes(g));
-    return note_external(g);
-}
-
 /* -- all of it ---------------------------------------------------------------------------------------------
  */
 
@@ -577,7 +482,7 @@ static lam_status build(source *g) {
     LAM_TRY(find_passes(g));
     LAM_TRY(add_calls(g));
     LAM_TRY(add_operators(g));
-    return tell(g);
+    return lmi_onnx_tell(g->m, g->s.folded, g->b, g->e);
 }
 
 lam_status lmi_onnx_build(lam_model **out, lmi_onnx_model *m, const lam_read_options *o,

@@ -2,7 +2,7 @@
  * A graph as a source of a model.
  *
  * source.c pushes the model; scopes.c finds the module of a node, and weights.c the constants that are
- * parameters. arguments.c, attention.c: a node as an operator. */
+ * parameters. arguments.c, attention.c: a node as an operator. notes.c: what is said of the file. */
 #ifndef LMI_READ_ONNX_SOURCE_H
 #define LMI_READ_ONNX_SOURCE_H
 
@@ -99,6 +99,9 @@ lam_status lmi_onnx_weight(lmi_onnx_model *m, int32_t value, const lmi_onnx_use 
                            lmi_arena *a, lam_error *e);
 /* `named`: its name is that of a module's tensor. */
 lmi_onnx_role lmi_onnx_role_of(const lmi_onnx_value *v, const lmi_onnx_use *u, bool named);
+
+/* Notes what is to be known of the file. `folded`: batch normalisations that are part of a convolution. */
+lam_status lmi_onnx_tell(const lmi_onnx_model *m, int32_t folded, lam_builder *b, lam_error *e);
 
 /* Looks for NaN and Inf in the weights, those with a tensor in `uses`, and tells the model. */
 lam_status lmi_onnx_check(lmi_onnx_model *m, const lmi_onnx_use *uses, const lam_watcher *watcher,

@@ -73,8 +73,8 @@ OOM_UNUSED static void put_tensor(lmi_buf *to, uint64_t field, const char *words
     put_message(to, field, &b);
 }
 
-/* An input (field 11), output (12) or stated value (13) of float: "name 2,3". */
-OOM_UNUSED static void put_stated(lmi_buf *graph, uint64_t field, const char *words) {
+/* An input (field 11), output (12) or stated value (13) of an element type: "name 2,3", without axes "name ." */
+OOM_UNUSED static void put_typed(lmi_buf *graph, uint64_t field, const char *words, uint64_t element) {
     char name[64], shape[64];
     lmi_buf b, type, tensor, sizes, axis;
     lmi_buf_init(&b);
@@ -82,7 +82,7 @@ OOM_UNUSED static void put_stated(lmi_buf *graph, uint64_t field, const char *wo
     lmi_buf_init(&tensor);
     lmi_buf_init(&sizes);
     assert_int_equal(sscanf(words, "%63s %63s", name, shape), 2);
-    for (char *p = strtok(shape, ","); p; p = strtok(NULL, ",")) {
+    for (char *p = strtok(shape, ",."); p; p = strtok(NULL, ",")) {
         lmi_buf_init(&axis);
         if (*p >= '0' && *p <= '9')
             put_number(&axis, 1, (uint64_t)strtoll(p, NULL, 10));
@@ -90,12 +90,17 @@ OOM_UNUSED static void put_stated(lmi_buf *graph, uint64_t field, const char *wo
             put_word(&axis, 2, p);
         put_message(&sizes, 1, &axis);
     }
-    put_number(&tensor, 1, 1);
+    put_number(&tensor, 1, element);
     put_message(&tensor, 2, &sizes);
     put_message(&type, 1, &tensor);
     put_word(&b, 1, name);
     put_message(&b, 2, &type);
     put_message(graph, field, &b);
+}
+
+/* The same, of float. */
+OOM_UNUSED static void put_stated(lmi_buf *graph, uint64_t field, const char *words) {
+    put_typed(graph, field, words, 1);
 }
 
 /* A constant of INT64 (type 7) or INT32 (6) with one axis: "1,2,3"; without axes: "=1". */
@@ -138,6 +143,22 @@ OOM_UNUSED static lmi_buf begun(void) {
     lmi_buf b;
     lmi_buf_init(&b);
     return b;
+}
+
+/* A node that runs a graph of one operator of a module of its own. */
+OOM_UNUSED static void put_running(lmi_buf *graph, const char *words, const char *attribute, const char *body_words,
+                        const char *result) {
+    lmi_buf n = node_of(words), body = begun(), a = begun();
+    put_node(&body, body_words);
+    put_stated(&body, 12, result);
+    if (attribute) {
+        put_word(&a, 1, attribute);
+        put_message(&a, 6, &body);
+        put_message(&n, 5, &a);
+    } else {
+        lmi_buf_free(&body);
+    }
+    put_message(graph, 1, &n);
 }
 
 /* Saves the model of a graph, which is freed. */

@@ -204,6 +204,59 @@ static void values_that_make_no_shape_leave_it_unknown(void **state) {
 /* -- growth ---------------------------------------------------------------------------------------------- */
 
 /* A size is followed by the name that the file has, else as the batch or as an axis of the input. */
+/* What runs is decided by `node`, from two inputs of so many elements and a type. */
+static void save_decided(const char *node, const char *attribute, const char *before, const char *shape,
+                         int type) {
+    lmi_buf g = begun(), y = begun();
+    char words[64];
+    put_running(&g, node, attribute, "MatMul x,w v -", "v 3,2");
+    if (before) put_node(&g, before);
+    put_tensor(&g, 5, "w 1 4,2 32");
+    put_constant(&g, "one", "=1");
+    put_stated(&g, 11, "x 3,4");
+    for (int i = 0; i < 2; i++) {
+        snprintf(words, sizeof words, "%c %s", "ab"[i], shape);
+        put_typed(&g, 11, words, (uint64_t)type);
+    }
+    put_word(&y, 1, "y");
+    put_message(&g, 12, &y);
+    save_graph("decided.onnx", &g);
+}
+
+static void the_inputs_that_decide_what_runs_are_named(void **state) {
+    (void)state;
+    static const char decide[] = "values decide what runs, which -i or `inputs` gives: ";
+    static const struct {
+        const char *node, *attribute, *before, *shape;
+        int type;
+        const char *named; /* NULL: nothing is */
+    } all[] = {
+        {"If a y -", "then_branch", NULL, ".", 9, "a=scalar:bool=VALUE"},
+        {"If c y -", "then_branch", "Equal a,one c -", ".", 7, "a=scalar:int64=VALUE"},
+        {"If c y -", "then_branch", "Equal a,b c -", "1", 6, "a=1:int32=VALUE, b=1:int32=VALUE"},
+        {"If c y -", "then_branch", "Equal a,b c -", "2,3", 7, "a=2x3:int64=VALUE, b=2x3:int64=VALUE"},
+        {"If c y -", "then_branch", "Equal a,b c -", "20", 7, NULL}, /* more than anybody types */
+        {"If c y -", "then_branch", "Equal a,b c -", "n", 7, NULL},
+        {"If c y -", "then_branch", "Equal a,x c -", ".", 7, NULL},
+        {"If c y -", "then_branch", "Equal one,one c -", ".", 7, NULL},
+        {"If a y -", "then_branch", NULL, ".", 1, NULL},
+        {"Loop a,-,x y -", "body", NULL, ".", 7, "a=scalar:int64=VALUE"},
+        {"Loop a,b,x y -", "body", NULL, ".", 7, "a=scalar:int64=VALUE, b=scalar:int64=VALUE"},
+        {"Relu x y -", NULL, NULL, ".", 7, NULL},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        save_decided(all[i].node, all[i].attribute, all[i].before, all[i].shape, all[i].type);
+        lam_model *m = opened("decided.onnx");
+        const char *said = NULL;
+        for (int32_t k = 0; !said && k < lam_model_n_notes(m); k++)
+            said = strstr(lam_model_note(m, k), decide);
+        said = said ? said + sizeof decide - 1 : "";
+        if (strcmp(said, all[i].named ? all[i].named : "") != 0) fail_msg("case %d: '%s'", (int)i, said);
+        lam_model_free(m);
+        oom_sweep_parts(read_once, "decided.onnx");
+    }
+}
+
 static void growth_names_the_size(void **state) {
     (void)state;
     static const struct {
@@ -310,6 +363,7 @@ int main(void) {
         cmocka_unit_test(a_value_is_one_of_its_type),
         cmocka_unit_test(values_decide_shapes),
         cmocka_unit_test(values_that_make_no_shape_leave_it_unknown),
+        cmocka_unit_test(the_inputs_that_decide_what_runs_are_named),
         cmocka_unit_test(growth_names_the_size),
         cmocka_unit_test(sizes_are_of_inputs_without_a_value),
         cmocka_unit_test(refusals_may_run_short_of_memory),

@@ -476,22 +476,6 @@ static void the_first_stated_shape_counts(void **state) {
 
 /* -- bodies ---------------------------------------------------------------------------------------------- */
 
-/* A node that runs a graph of one operator of a module of its own. */
-static void put_running(lmi_buf *graph, const char *words, const char *attribute, const char *body_words,
-                        const char *result) {
-    lmi_buf n = node_of(words), body = begun(), a = begun();
-    put_node(&body, body_words);
-    put_stated(&body, 12, result);
-    if (attribute) {
-        put_word(&a, 1, attribute);
-        put_message(&a, 6, &body);
-        put_message(&n, 5, &a);
-    } else {
-        lmi_buf_free(&body);
-    }
-    put_message(graph, 1, &n);
-}
-
 /* What a Scan, or a Loop without a body, costs is unknown; and so is a choice of a branch that is not there.
  */
 static void a_body_that_is_not_followed_is_unknown(void **state) {
