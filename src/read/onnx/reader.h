@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The parts of the reader that turns a file into the graph of graph.h.
  *
- * model.c: the file. parse.c: graphs, nodes and functions. attribute.c: attributes. tensor.c: tensors, their
- * elements, what is stated of values, and values by name. order.c: nodes after what they read. */
+ * model.c: the file, with nodes after what they read. parse.c: graphs, nodes and functions. attribute.c:
+ * attributes. tensor.c: tensors, their elements, what is stated of values, and values by name. */
 #ifndef LMI_READ_ONNX_READER_H
 #define LMI_READ_ONNX_READER_H
 
@@ -76,9 +76,6 @@ lam_status lmi_onnx_opset_read(lmi_onnx_reader *r, const lmi_field *of, lmi_vec 
 /* The result of a Constant whose attribute is no tensor. */
 lam_status lmi_onnx_constant_of(lmi_onnx_reader *r, const lmi_onnx_attribute *a, lmi_onnx_value *v,
                                 lam_error *e);
-/* Puts the nodes of a graph and of all in it after those whose results they read. LAM_SYNTAX: there is none
- * such order. */
-lam_status lmi_onnx_order(lmi_onnx_model *m, lmi_onnx_graph *g, lam_error *e);
 
 /* -- for those who read the graph --------------------------------------------------------------------------
  */

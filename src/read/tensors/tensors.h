@@ -94,8 +94,8 @@ int32_t lmi_tensors_find(const lmi_tensors *t, const char *name);
 lam_status lmi_tensors_renamed(lmi_tensors *t, lam_error *e);
 /* Makes room for so many more, so that adding them moves none. */
 lam_status lmi_tensors_reserve(lmi_tensors *t, size_t more, lam_error *e);
-/* True when so many tensors and modules are more than files of this size have. Each takes half a KiB of memory in
- * the end, so that 64 MiB and four times the size are enough for all. */
+/* True when so many tensors and modules are more than files of this size have. Each takes half a KiB of
+ * memory in the end, so that 64 MiB and four times the size are enough for all. */
 static inline bool lmi_tensors_are_many(const lmi_tensors *t, size_t n) {
     return n >= (1 << 17) + t->size / 128 || n >= INT32_MAX;
 }

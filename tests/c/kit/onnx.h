@@ -73,7 +73,8 @@ OOM_UNUSED static void put_tensor(lmi_buf *to, uint64_t field, const char *words
     put_message(to, field, &b);
 }
 
-/* An input (field 11), output (12) or stated value (13) of an element type: "name 2,3", without axes "name ." */
+/* An input (field 11), output (12) or stated value (13) of an element type: "name 2,3", or "name ." without
+ * axes. */
 OOM_UNUSED static void put_typed(lmi_buf *graph, uint64_t field, const char *words, uint64_t element) {
     char name[64], shape[64];
     lmi_buf b, type, tensor, sizes, axis;
@@ -146,8 +147,8 @@ OOM_UNUSED static lmi_buf begun(void) {
 }
 
 /* A node that runs a graph of one operator of a module of its own. */
-OOM_UNUSED static void put_running(lmi_buf *graph, const char *words, const char *attribute, const char *body_words,
-                        const char *result) {
+OOM_UNUSED static void put_running(lmi_buf *graph, const char *words, const char *attribute,
+                                   const char *body_words, const char *result) {
     lmi_buf n = node_of(words), body = begun(), a = begun();
     put_node(&body, body_words);
     put_stated(&body, 12, result);

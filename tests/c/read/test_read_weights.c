@@ -642,53 +642,6 @@ static void gguf_in_parts_is_read_from_the_first(void **state) {
     refused("alone.gguf", LAM_FAILED, "-00001-of-00002.gguf");
 }
 
-/* -- limits ---------------------------------------------------------------------------------------------- */
-
-/* Names may tell no more modules than the file has room for. */
-static void names_of_many_parts_are_bounded(void **state) {
-    (void)state;
-    lmi_buf header;
-    lmi_buf_init(&header);
-    lmi_putc(&header, '{');
-    for (int i = 0; i < 6000; i++) {
-        lmi_putf(&header, "%s\"", i ? "," : "");
-        for (int k = 0; k < 40; k++) lmi_putf(&header, "%x.", i + k);
-        lmi_put(&header, "\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}");
-    }
-    lmi_putc(&header, '}');
-    lmi_buf b = safetensors_of(header.s, 0);
-    lmi_buf_free(&header);
-    refused_bytes(b, LAM_LIMIT, "modules in their names");
-}
-
-/* A header of n tensors without elements, which have `each` a module. */
-static lmi_buf many_tensors(int n, int each) {
-    lmi_buf header, b;
-    lmi_buf_init(&header);
-    for (int i = 0; i < n; i++) {
-        lmi_putf(&header, i ? ",\"%d.%d" : "{\"%d.%d", i / each, i % each);
-        lmi_put(&header, "\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}");
-    }
-    lmi_putc(&header, '}');
-    b = safetensors_of(lmi_buf_text(&header), 0);
-    lmi_buf_free(&header);
-    return b;
-}
-
-/* Each takes memory, of which no more is used than a file of its size should need. */
-static void more_tensors_than_a_file_should_have_are_refused(void **state) {
-    (void)state;
-    refused_bytes(many_tensors(110000, 1), LAM_LIMIT, "modules in their names");
-    refused_bytes(many_tensors(300000, 300000), LAM_LIMIT,
-                  "more tensors than a file of its size should, at byte ");
-    lmi_buf b = many_tensors(110000, 4);
-    save_bytes("many.safetensors", &b);
-    lmi_buf_free(&b);
-    lam_model *m = opened("many.safetensors");
-    assert_int_equal(lam_model_n_places(m), 27501);
-    lam_model_free(m);
-}
-
 static void no_allocation_is_needed(void **state) {
     (void)state;
     lmi_buf b = gguf_made(3);
@@ -721,8 +674,6 @@ int main(void) {
         cmocka_unit_test(damaged_gguf_is_refused),
         cmocka_unit_test(damaged_keys_of_gguf_are_refused),
         cmocka_unit_test(gguf_in_parts_is_read_from_the_first),
-        cmocka_unit_test(names_of_many_parts_are_bounded),
-        cmocka_unit_test(more_tensors_than_a_file_should_have_are_refused),
         cmocka_unit_test(no_allocation_is_needed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
