@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { MOST_OPSETS = 256 };
+
 /* -- values ---------------------------------------------------------------------------------------------- */
 
 static lmi_onnx_naming *naming(const lmi_onnx_reader *r, int32_t value) {
@@ -169,10 +171,24 @@ static lam_status node(lmi_onnx_reader *r, lmi_onnx_scope *s, const lmi_field *o
 
 /* -- functions ------------------------------------------------------------------------------------------- */
 
+/* What calls a function names, as one number. */
+static uint64_t hash_of(const char *name, const char *domain, const char *overload) {
+    return lmi_hash_u64(lmi_hash_u64(lmi_hash_text(name)) ^ lmi_hash_text(domain)) ^ lmi_hash_text(overload);
+}
+
+lam_status lmi_onnx_add_function(lmi_onnx_reader *r, const lmi_onnx_function *fn, lam_error *e) {
+    LAM_TRY(lmi_map_add(&r->by_function, hash_of(fn->name, fn->domain, fn->overload), (int64_t)r->functions.n,
+                        e));
+    return lmi_vec_put(&r->functions, fn, e);
+}
+
+/* The first of this name. */
 static const lmi_onnx_function *function_of(const lmi_onnx_reader *r, const lmi_onnx_node *n,
                                             const char *overload) {
-    for (size_t i = 0; i < r->functions.n; i++) {
-        const lmi_onnx_function *f = lmi_vec_at(&r->functions, i);
+    const uint64_t hash = hash_of(n->op, n->domain, overload);
+    size_t at = hash;
+    for (int64_t i; r->functions.n && (i = lmi_map_next(&r->by_function, hash, &at)) >= 0;) {
+        const lmi_onnx_function *f = lmi_vec_at(&r->functions, (size_t)i);
         if (strcmp(f->name, n->op) == 0 && strcmp(f->domain, n->domain) == 0 &&
             strcmp(f->overload, overload) == 0)
             return f;
@@ -197,6 +213,9 @@ lam_status lmi_onnx_opset_read(lmi_onnx_reader *r, const lmi_field *of, lmi_vec 
         if (!t.value) return lmi_nomem(e);
     }
     t.key = domain_of(t.key);
+    if (to->n == MOST_OPSETS) /* each node looks for its own among them */
+        return lmi_fail(e, LAM_LIMIT, r->m->file->name, "it has more than %d operator sets, at byte %llu",
+                        MOST_OPSETS, (unsigned long long)of->at);
     return lmi_vec_put(to, &t, e);
 }
 

@@ -45,7 +45,8 @@ typedef struct lmi_onnx_reader {
     lmi_cursor c;
     lmi_vec namings;   /* lmi_onnx_naming, one a value */
     lmi_vec functions; /* lmi_onnx_function */
-    int64_t work;      /* that calls of functions may still make */
+    lmi_map by_function;
+    int64_t work; /* that calls of functions may still make */
     int32_t depth;
 } lmi_onnx_reader;
 
@@ -71,6 +72,8 @@ lam_status lmi_onnx_tensor_read(lmi_onnx_reader *r, const lmi_field *of, bool sp
 /* Reads a ValueInfoProto: a name, and what `out` is stated to be. */
 lam_status lmi_onnx_stated_read(lmi_onnx_reader *r, const lmi_field *of, lmi_onnx_value *out,
                                 const char **name, lam_error *e);
+/* Adds a function that nodes may call. */
+lam_status lmi_onnx_add_function(lmi_onnx_reader *r, const lmi_onnx_function *fn, lam_error *e);
 /* Adds an operator set that is imported, with its version. */
 lam_status lmi_onnx_opset_read(lmi_onnx_reader *r, const lmi_field *of, lmi_vec *to, lam_error *e);
 /* The result of a Constant whose attribute is no tensor. */

@@ -10,7 +10,7 @@
 #include <ctype.h>
 #include <stdio.h>
 
-enum { MOST_PARTS = LMI_ONNX_MOST_PARTS, MOST_PATH = 1024, MOST_SCOPES = 1 << 18 };
+enum { MOST_PARTS = LMI_ONNX_MOST_PARTS, MOST_PATH = 1024, LEAST_SCOPES = 1 << 15, BYTES_A_SCOPE = 256 };
 
 /* The modules around a node, outermost first. */
 typedef struct chain {
@@ -34,8 +34,9 @@ static lam_status add_scope(lmi_onnx_scopes *s, int32_t parent, const char *key,
         if (!known->type) known->type = type;
         return LAM_OK;
     }
-    if (s->at.n >= MOST_SCOPES)
-        return lmi_fail(e, LAM_LIMIT, NULL, "its nodes name more than %d modules", MOST_SCOPES);
+    if (s->at.n >= LEAST_SCOPES + s->file->size / BYTES_A_SCOPE)
+        return lmi_fail(e, LAM_LIMIT, s->file->name,
+                        "its nodes name more modules (%zu) than a file of its size should have", s->at.n);
     *out = (int32_t)s->at.n;
     LAM_TRY(lmi_vec_put(&s->at, &fresh, e));
     return lmi_map_put(&s->by_key, key, *out, e);
@@ -292,7 +293,7 @@ lam_status lmi_onnx_scopes_of(lmi_onnx_scopes *s, const lmi_onnx_model *m, lmi_a
     const int32_t n = (int32_t)m->nodes.n;
     bool any = false;
     int32_t root;
-    *s = (lmi_onnx_scopes){0};
+    *s = (lmi_onnx_scopes){.file = m->file};
     lmi_vec_init(&s->at, sizeof(lmi_onnx_scope_of));
     lmi_map_init(&s->by_key);
     lmi_map_init(&s->folded_by);

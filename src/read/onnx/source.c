@@ -5,8 +5,10 @@
 #include "read/onnx/source.h"
 
 #include <stdio.h>
-
 #include <stdlib.h>
+
+/* Values that may go into and out of calls, beside one for so many bytes of the file. */
+enum { LEAST_PASSES = 1 << 17, BYTES_A_PASS = 16 };
 
 /* What is known of a node: it runs, it may run in a body that values decide on, or it runs in no case. */
 typedef enum running { NEVER, HIDDEN, RUNS } running;
@@ -270,6 +272,11 @@ static lam_status note_pass(source *g, lmi_vec *to, int32_t s, int32_t value, bo
     const pass p = {s, value};
     const uint64_t key = (uint64_t)s << 33 | (uint64_t)out << 32 | (uint32_t)value;
     if (lmi_map_get_u64(&g->passed, key) >= 0) return LAM_OK;
+    if (g->passed.n >= LEAST_PASSES + g->m->file->size / BYTES_A_PASS)
+        return lmi_fail(
+            g->e, LAM_LIMIT, g->m->file->name,
+            "more tensors go into and out of its modules (%zu) than a file of its size should have",
+            g->passed.n);
     LAM_TRY(lmi_map_put_u64(&g->passed, key, 0, g->e));
     return lmi_vec_put(to, &p, g->e);
 }

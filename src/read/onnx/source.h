@@ -44,6 +44,7 @@ typedef struct lmi_onnx_scope_of {
     const char *type; /* of the module, "torch.nn.modules.conv.Conv2d", or an operator; NULL: not told */
 } lmi_onnx_scope_of;
 typedef struct lmi_onnx_scopes {
+    const lmi_bytes *file;
     lmi_vec at;     /* lmi_onnx_scope_of, parents first */
     int32_t *of;    /* of each node of the model; -1: it is not pushed */
     int32_t folded; /* batch normalisations that are part of a convolution */

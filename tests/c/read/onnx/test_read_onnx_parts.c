@@ -431,6 +431,63 @@ static void a_long_function_that_is_called_too_often_is_refused(void **state) {
     refused("often.onnx", LAM_LIMIT, "its functions call each other too often, at byte ");
 }
 
+/* Each of 500 nodes reads 500 tensors, in a module that is 28 deep in others. */
+static void modules_pass_as_many_tensors_as_a_file_has_room_for(void **state) {
+    (void)state;
+    lmi_buf g = begun();
+    put_stated(&g, 11, "x 3,4");
+    for (int i = 0; i < 500; i++) {
+        char words[32];
+        snprintf(words, sizeof words, "Relu x v%d -", i);
+        put_node(&g, words);
+    }
+    for (int i = 0; i < 500; i++) {
+        lmi_buf n = begun(), name = begun();
+        lmi_putf(&name, "/m%d", i);
+        for (int k = 0; k < 28; k++) lmi_put(&name, "/a");
+        lmi_put(&name, "/Sum");
+        for (int k = 0; k < 500; k++) {
+            char text[16];
+            snprintf(text, sizeof text, "v%d", k);
+            put_word(&n, 1, text);
+        }
+        put_word(&n, 3, lmi_buf_text(&name));
+        put_word(&n, 4, "Sum");
+        lmi_buf_free(&name);
+        put_message(&g, 1, &n);
+    }
+    refused_graph(&g, LAM_LIMIT, "more tensors go into and out of its modules (");
+}
+
+static void nodes_name_as_many_modules_as_a_file_has_room_for(void **state) {
+    (void)state;
+    lmi_buf g = begun();
+    for (int i = 0; i < 40000; i++) {
+        lmi_buf n = begun();
+        put_word(&n, 4, "Q");
+        put_message(&g, 1, &n);
+    }
+    refused_graph(&g, LAM_LIMIT, "its nodes name more modules (");
+}
+
+static void operator_sets_have_a_limit(void **state) {
+    (void)state;
+    lmi_buf g = begun();
+    put_node(&g, "Relu x y -");
+    put_stated(&g, 11, "x 3,4");
+    lmi_buf m = model_of(&g);
+    for (int i = 0; i < 256; i++) {
+        lmi_buf set = begun();
+        char text[16];
+        snprintf(text, sizeof text, "own%d", i);
+        put_word(&set, 1, text);
+        put_number(&set, 2, 1);
+        put_message(&m, 8, &set);
+    }
+    save_and_free("sets.onnx", &m);
+    refused("sets.onnx", LAM_LIMIT, "it has more than 256 operator sets, at byte ");
+}
+
 /* An attribute that is one of a function's call, in a node that no function has, is left out. */
 static void an_attribute_of_no_call_is_left_out(void **state) {
     (void)state;
@@ -551,6 +608,9 @@ int main(void) {
         cmocka_unit_test(a_call_is_of_the_function_of_its_overload),
         cmocka_unit_test(a_function_may_hand_on_or_lack_an_argument),
         cmocka_unit_test(a_long_function_that_is_called_too_often_is_refused),
+        cmocka_unit_test(modules_pass_as_many_tensors_as_a_file_has_room_for),
+        cmocka_unit_test(nodes_name_as_many_modules_as_a_file_has_room_for),
+        cmocka_unit_test(operator_sets_have_a_limit),
         cmocka_unit_test(an_attribute_of_no_call_is_left_out),
         cmocka_unit_test(the_first_stated_shape_counts),
         cmocka_unit_test(a_body_that_is_not_followed_is_unknown),
