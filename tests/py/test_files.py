@@ -315,6 +315,38 @@ def test_scan_finds_what_runs_code(tmp_path, capsys, protocol):
         assert "runs code      posix.system" in capsys.readouterr().out
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_quantised_layers_and_random_states_are_harmless(tmp_path, capsys):
+    numpy = pytest.importorskip("numpy")
+    layers = nn.Sequential(nn.Linear(4, 4), nn.LSTM(4, 4), nn.GRUCell(4, 4))
+    packed = torch.ao.quantization.quantize_dynamic(layers, {nn.Linear, nn.LSTM, nn.GRUCell})
+    steps = [nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Hardswish()]
+    static = nn.Sequential(
+        torch.ao.quantization.QuantStub(), *steps, torch.ao.quantization.DeQuantStub()
+    ).eval()
+    static = torch.ao.quantization.fuse_modules(static, [["1", "2", "3"]])
+    static.qconfig = torch.ao.quantization.default_qconfig
+    watched = torch.ao.quantization.prepare(static)
+    watched(torch.rand(1, 3, 8, 8))
+    names = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+    states = [numpy.random.Generator(getattr(numpy.random, name)(1)) for name in names]
+    for saved in (packed, torch.ao.quantization.convert(watched), [*states, numpy.random.RandomState(1)]):
+        torch.save(saved, tmp_path / "saved.pt")
+        assert main(["scan", str(tmp_path / "saved.pt")]) == 0, capsys.readouterr().out
+
+
+def test_a_random_state_that_calls_what_it_is_given_is_found(tmp_path, capsys):
+    random = pytest.importorskip("numpy.random._pickle")
+
+    class Seed:
+        def __reduce__(self):
+            return random.__dict__["__generator_ctor"], ("true", os.system)
+
+    torch.save({"random": Seed()}, tmp_path / "saved.pt")
+    assert main(["scan", str(tmp_path / "saved.pt")]) == 1
+    assert "runs code      posix.system" in capsys.readouterr().out
+
+
 @pytest.mark.skipif(os.name == "nt", reason="no name of a file has such characters there")
 def test_names_make_no_lines_of_their_own(tmp_path, capsys):
     path = tmp_path / "a\nother.pt"
