@@ -65,6 +65,7 @@ static void forget(lmi_infer *c, lmi_onnx_value *v) {
     known->cells = NULL;
     known->count = -1;
     known->varies = c->loops > 0;
+    known->torn = false;
 }
 
 /* Takes what the file states where inference has nothing better. */
@@ -74,6 +75,7 @@ static void take_stated(lmi_infer *c, lmi_onnx_value *v) {
     if (v->ndim < 0 && v->kind == LMI_ONNX_TENSOR) v->kind = known->kind;
     /* A file may state one shape for a sequence whose elements have several. */
     if (known->ndim < 0 || v->kind != LMI_ONNX_TENSOR || known->kind != LMI_ONNX_TENSOR) return;
+    if (known->torn) return;
     if (v->ndim < 0) {
         lmi_set_sizes(c, v, known->ndim, known->sizes);
         v->stated = true;
@@ -134,6 +136,19 @@ static void apply(lmi_node_at *s) {
     if (y && !lmi_known_of(s->all, y)->cells && lmi_few(y, &n)) s->rule->fold(s);
 }
 
+/* What is computed from a torn value is torn, where its rule finds no shape for all. */
+static void tear(const lmi_node_at *s) {
+    bool torn = false;
+    for (int32_t i = 0; i < s->n->n_in; i++) {
+        const lmi_onnx_value *v = lmi_onnx_in(s->all->m, s->n, i);
+        torn = torn || (v && lmi_known_of(s->all, v)->torn);
+    }
+    for (int32_t k = 0; torn && k < s->n->n_out; k++) {
+        const lmi_onnx_value *v = lmi_onnx_out(s->all->m, s->n, k);
+        if (v && v->ndim < 0) lmi_known_of(s->all, v)->torn = true;
+    }
+}
+
 /* True for nodes whose bodies may run more than once. */
 static bool repeats(const lmi_onnx_rule *r) {
     return r && (r->op == LMI_OP_Loop || r->op == LMI_OP_Scan || r->op == LMI_OP_SequenceMap);
@@ -156,6 +171,7 @@ static void run(lmi_infer *c, lmi_onnx_node *n) {
         apply(&s);
     else
         s.why = "there is no rule for the operator";
+    tear(&s);
     bool known = true, gone = c->tired && repeats(s.rule);
     if (gone) {
         n->times = -1;

@@ -8,6 +8,7 @@ typedef struct lmi_fact {
     int64_t sizes[LMI_ONNX_MOST_AXES];
     int64_t count;
     const lmi_cell *cells;
+    bool torn;
 } lmi_fact;
 
 static lmi_fact fact_of(const lmi_infer *c, const lmi_onnx_value *v) {
@@ -19,6 +20,7 @@ static lmi_fact fact_of(const lmi_infer *c, const lmi_onnx_value *v) {
     if (v->ndim > 0) memcpy(f.sizes, v->sizes, (size_t)v->ndim * sizeof *f.sizes);
     f.count = lmi_known_of(c, v)->count;
     f.cells = lmi_known_of(c, v)->cells;
+    f.torn = lmi_known_of(c, v)->torn;
     return f;
 }
 
@@ -32,6 +34,7 @@ static void put_fact(lmi_infer *c, lmi_onnx_value *v, const lmi_fact *f) {
     known->count = f->count;
     known->cells = f->cells;
     known->varies = c->loops > 0;
+    known->torn = f->torn;
 }
 
 /* Keeps what two facts agree on; true if `a` becomes another one. Elements are not compared. */
@@ -39,12 +42,13 @@ static bool agree(lmi_fact *a, const lmi_fact *b) {
     lmi_fact before = *a;
     if (a->kind != b->kind) a->kind = LMI_ONNX_OTHER;
     if (a->type != b->type) a->type = LMI_ONNX_NO_TYPE;
+    a->torn = a->torn || b->torn || (a->ndim >= 0 && b->ndim >= 0 && a->ndim != b->ndim);
     if (a->ndim != b->ndim || a->kind == LMI_ONNX_OTHER) a->ndim = -1;
     for (int32_t i = 0; i < a->ndim; i++)
         if (a->sizes[i] != b->sizes[i]) a->sizes[i] = -1;
     if (a->count != b->count) a->count = -1;
     bool changed = a->kind != before.kind || a->type != before.type || a->ndim != before.ndim ||
-                   a->count != before.count;
+                   a->count != before.count || a->torn != before.torn;
     for (int32_t i = 0; i < a->ndim; i++) changed = changed || a->sizes[i] != before.sizes[i];
     return changed;
 }
@@ -132,7 +136,7 @@ static bool start(lmi_rounds *r, lmi_node_at *s, int32_t skipped, int32_t carrie
 static void put_input(const lmi_node_at *s, const lmi_onnx_graph *body, int32_t i, const lmi_fact *f) {
     lmi_onnx_value *v = body_in(s, body, i);
     put_fact(s->all, v, f);
-    if (!v || v->ndim >= 0) return;
+    if (!v || v->ndim >= 0 || f->torn) return;
     const lmi_value_known *known = lmi_known_of(s->all, v);
     if (v->kind == LMI_ONNX_TENSOR && known->ndim >= 0) lmi_set_sizes(s->all, v, known->ndim, known->sizes);
 }
@@ -142,8 +146,9 @@ static void round_once(lmi_rounds *r) {
     r->s->all->walk(r->s->all, r->body);
 }
 
-/* Runs the body with what is true of all rounds together. */
-static void settle(lmi_rounds *r) {
+/* Runs the body with what is true of all rounds together. `once`: it runs at least once, so that it leaves
+ * what rounds give, not what it began with. */
+static void settle(lmi_rounds *r, bool once) {
     bool changed = true;
     r->s->all->loops++;
     for (int32_t i = 0; i < r->carried; i++) r->state[i].cells = NULL;
@@ -151,7 +156,8 @@ static void settle(lmi_rounds *r) {
         changed = false;
         if (k > 8) {
             for (int32_t i = 0; i < r->carried; i++)
-                r->state[i] = (lmi_fact){.kind = r->state[i].kind, .ndim = -1, .count = -1};
+                r->state[i] =
+                    (lmi_fact){.kind = r->state[i].kind, .ndim = -1, .count = -1, .torn = r->state[i].torn};
         }
         round_once(r);
         for (int32_t i = 0; i < r->carried; i++) {
@@ -160,6 +166,10 @@ static void settle(lmi_rounds *r) {
         }
     }
     r->s->all->loops--;
+    for (int32_t i = 0; once && !changed && i < r->carried; i++) {
+        r->state[i] = body_out(r->s, r->body, r->out + i);
+        r->state[i].cells = NULL;
+    }
     for (int32_t i = 0; i < r->n_given; i++) r->given[i] = body_out(r->s, r->body, r->out + r->carried + i);
 }
 
@@ -222,14 +232,14 @@ static bool follow(lmi_rounds *r, int64_t most, int32_t go, int64_t *times) {
 }
 
 /* What is true of all rounds of a loop, after which how often it runs may be known. */
-static void settle_loop(lmi_rounds *r, int64_t most, int32_t go, int64_t *times) {
+static void settle_loop(lmi_rounds *r, int64_t most, int32_t go, bool once, int64_t *times) {
     lmi_infer *c = r->s->all;
     lmi_fact any = {.kind = LMI_ONNX_TENSOR, .type = LMI_ONNX_INT64, .count = -1}, yes = integer(c, 1, true);
     c->loops++;
     put_fact(c, body_in(r->s, r->body, 0), &any);
     put_fact(c, body_in(r->s, r->body, 1), &yes);
     c->loops--;
-    settle(r);
+    settle(r, once);
     int32_t on = truth_of(c, r->body->n_outputs ? lmi_onnx_value_at(c->m, r->body->outputs[0]) : NULL);
     *times = go == 1 && on == 1 && most < INT64_MAX ? most : -1;
 }
@@ -249,7 +259,7 @@ void lmi_infer_loop(lmi_node_at *s) {
     bool followed = counted && go >= 0 && follow(&r, go ? most : 0, go, &times);
     if (!followed || times != 1) {
         int64_t settled;
-        settle_loop(&all, counted ? most : INT64_MAX, go, &settled);
+        settle_loop(&all, counted ? most : INT64_MAX, go, counted && most > 0 && go == 1, &settled);
         if (!followed) {
             times = settled;
             r = all;
@@ -298,7 +308,7 @@ void lmi_infer_scan(lmi_node_at *s) {
         put_input(s, r.body, r.carried + i, &f);
     }
     c->loops--;
-    settle(&r);
+    settle(&r, times > 0);
     s->n->times = times;
     for (int32_t i = 0; i < r.carried; i++) {
         lmi_fact f = r.state[i];

@@ -291,6 +291,21 @@ static void bodies_are_inferred_with_what_they_see(void **state) {
          "s\nAbs r <- s\nend\n"
          "Loop y,z <- n,_,x body=&g",
          "f 2; f 1000000,2"},
+        /* One that runs once at least leaves what its rounds give; what it began with is of another shape. */
+        {"const c b - 1\nin q b -\nin z f -\nin x f 2,3\ngraph g i l -|k b -|s f -; q,s2\nRelu s2 <- x\nend\n"
+         "Loop y <- _,c,z body=&g",
+         "f 2,3"},
+        {"in c b -\nin q b -\nin z f -\nin x f 2,3\ngraph g i l -|k b -|s f -; q,s2\nRelu s2 <- x\nend\n"
+         "Loop y <- _,c,z body=&g",
+         "f *"},
+        {"in n l -\nconst c b - 1\nin q b -\nin z f -\nin x f 2,3\ngraph g i l -|k b -|s f -; q,s2\nRelu s2 "
+         "<- x\nend\n"
+         "Loop y <- n,c,z body=&g",
+         "f *"},
+        {"const c b - 1\nin q b -\nin z f -\nin x f 2,3\ngraph g i l -|k b -|s f -; q,s2\nAdd s2 <- "
+         "s,x\nend\n"
+         "Loop y <- _,c,z body=&g",
+         "f *"},
         {"in x f 7,3\nin h f 4\ngraph g s f *|e f *; s2,r\nRelu s2 <- s\nAbs r <- e\nend\n"
          "Scan y,z <- h,x body=&g num_scan_inputs=1",
          "f 4; f 7,3"},

@@ -560,6 +560,44 @@ static void a_body_that_is_not_followed_is_unknown(void **state) {
     }
 }
 
+/* What a file states of a result is not true of it where its branches give other numbers of axes. */
+static void a_shape_of_two_branches_is_not_as_stated(void **state) {
+    (void)state;
+    static const struct {
+        const char *then, *other;
+        int64_t macs; /* -1: unknown */
+    } all[] = {{"Identity x v -", "Relu x v -", 3 * 4 * 2}, {"Identity x v -", "Gather x,zero v -", -1}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        lmi_buf g = begun(), n = node_of("If cond y -");
+        for (int b = 0; b < 2; b++) {
+            lmi_buf body = begun(), a = begun(), out = begun();
+            put_node(&body, b ? all[i].other : all[i].then);
+            put_word(&out, 1, "v");
+            put_message(&body, 12, &out);
+            put_word(&a, 1, b ? "else_branch" : "then_branch");
+            put_message(&a, 6, &body);
+            put_message(&n, 5, &a);
+        }
+        put_message(&g, 1, &n);
+        put_node(&g, "Abs y u -");
+        put_node(&g, "MatMul u,w z /fc/MatMul");
+        put_tensor(&g, 5, "w 1 4,2 32");
+        put_constant(&g, "zero", "=0");
+        put_stated(&g, 11, "x 3,4");
+        put_stated(&g, 11, "cond 1");
+        put_stated(&g, 13, "y 3,4");
+        put_stated(&g, 13, "u 3,4");
+        put_stated(&g, 12, "z 3,2");
+        save_graph("torn.onnx", &g);
+        lam_model *m = opened("torn.onnx");
+        lam_costs *c = costs_of(m);
+        const lam_count macs = row_of(c, "fc")->metric[LAM_MACS];
+        assert_int_equal(macs.state == LAM_EXACT ? macs.n : -1, all[i].macs);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
 /* Nodes in another order than they run in, one of which runs graphs that read what the others make. */
 static void nodes_with_bodies_are_put_in_order(void **state) {
     (void)state;
@@ -614,6 +652,7 @@ int main(void) {
         cmocka_unit_test(an_attribute_of_no_call_is_left_out),
         cmocka_unit_test(the_first_stated_shape_counts),
         cmocka_unit_test(a_body_that_is_not_followed_is_unknown),
+        cmocka_unit_test(a_shape_of_two_branches_is_not_as_stated),
         cmocka_unit_test(nodes_with_bodies_are_put_in_order),
         cmocka_unit_test(a_circle_in_a_body_is_refused),
     };
