@@ -2,6 +2,7 @@
 """ONNX files that torch's exporters write: costs and parameters are those of the live model."""
 
 import json
+import math
 import re
 import warnings
 from pathlib import Path
@@ -289,6 +290,88 @@ def test_open_sizes_are_given(given, tmp_path, capsys):
     live = lamina.inspect(model, torch.rand(5, 4, 19, 21))
     assert main(["show", str(path), *given, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["totals"]["macs"]["value"] == int(live.macs)
+
+
+def costs_of(path, nodes, x, y, weights):
+    """Totals of a graph from x to y, with the shapes of its weights and of its layers."""
+    helper = onnx.helper
+    made = [
+        helper.make_tensor(name, kind, shape, bytes(math.prod(shape) * (4 if kind == 1 else 1)), raw=True)
+        for name, (kind, shape) in weights.items()
+    ]
+    ends = [[helper.make_tensor_value_info(name, 1, shape)] for name, shape in (x, y)]
+    opsets = [helper.make_opsetid(name, 1) for name in ("com.microsoft", "com.microsoft.nchwc")]
+    graph = helper.make_graph(nodes, "g", *ends, made)
+    onnx.save(helper.make_model(graph, opset_imports=[*opsets, helper.make_opsetid("", 17)]), path)
+    report = lamina.read(path)
+    assert not report.unruled
+    return report, [row.out_shapes[0] for row in report.rows if row.depth == 1]
+
+
+def test_convolutions_with_channels_in_blocks_cost_what_they_cost_without(tmp_path):
+    node, same = onnx.helper.make_node, {"pads": [1, 1, 1, 1]}
+    window = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    blocks = {"domain": "com.microsoft.nchwc"}
+    weights = {"w": (1, (32, 3, 3, 3)), "v": (1, (32, 1, 3, 3)), "u": (1, (16, 32, 1, 1))}
+    factors = onnx.helper.make_tensor("f", 1, [4], [1, 1, 2, 2])
+
+    def steps(more):
+        scaled = {"scales": [1, 1, 2, 2]} if more else {}
+        taken = ["c"] if more else ["c", "", "f"]
+        return [
+            node("Conv", ["x", "w"], ["a"], **same, **more),
+            node("MaxPool", ["a"], ["b"], **window, **more),
+            node("Conv", ["b", "v"], ["c"], group=32, **same, **more),
+            node("Upsample" if more else "Resize", taken, ["d"], mode="nearest", **scaled, **more),
+            node("AveragePool", ["d"], ["e"], **window, **more),
+            node("Conv", ["e", "u"], ["g"], **more),
+            node("GlobalAveragePool", ["g"], ["h" if more else "y"], **more),
+        ]
+
+    ends = ("x", (1, 3, 32, 32)), ("y", (1, 16, 1, 1))
+    plain = [node("Constant", [], ["f"], value=factors), *steps({})]
+    plain, shapes = costs_of(tmp_path / "plain.onnx", plain, *ends, weights)
+    turned = [*steps(blocks), node("ReorderOutput", ["h"], ["y"], channels=16, **blocks)]
+    turned, sizes = costs_of(tmp_path / "blocks.onnx", turned, *ends, weights)
+    assert sizes == [*shapes, (1, 16, 1, 1)]
+    assert (turned.macs, turned.flops, turned.params) == (plain.macs, plain.flops, plain.params)
+
+
+def test_channels_that_fill_no_block_are_padded(tmp_path):
+    node, blocks = onnx.helper.make_node, {"domain": "com.microsoft.nchwc"}
+    nodes = [
+        node("ReorderInput", ["x"], ["a"], **blocks),
+        node("Conv", ["a", "w"], ["b"], **blocks),
+        node("ReorderOutput", ["b"], ["y"], channels=20, **blocks),
+    ]
+    ends = ("x", (1, 20, 8, 8)), ("y", (1, 20, 6, 6))
+    report, sizes = costs_of(tmp_path / "net.onnx", nodes, *ends, {"w": (1, (24, 24, 3, 3))})
+    assert sizes == [(1, 24, 8, 8), (1, 24, 6, 6), (1, 20, 6, 6)]
+    assert int(report.macs) == 24 * 6 * 6 * 24 * 9
+
+
+def test_a_quantised_lstm_multiplies_as_the_plain_one(tmp_path):
+    node = onnx.helper.make_node
+    ends = ("x", (7, 2, 8)), ("y", (7, 1, 2, 16))
+    weights = {"w": (1, (1, 64, 8)), "r": (1, (1, 64, 16)), "b": (1, (1, 128))}
+    plain = [node("LSTM", ["x", "w", "r", "b"], ["y"], hidden_size=16)]
+    plain, _ = costs_of(tmp_path / "plain.onnx", plain, *ends, weights)
+    weights = {"w": (3, (1, 8, 64)), "r": (3, (1, 16, 64)), "b": (1, (1, 128))}
+    weights |= {"s": (1, (1,)), "z": (3, (1,))}
+    taken = ["x", "w", "r", "b", "", "", "", "", "s", "z", "s", "z"]
+    quick = [node("DynamicQuantizeLSTM", taken, ["y"], hidden_size=16, domain="com.microsoft")]
+    quick, sizes = costs_of(tmp_path / "quick.onnx", quick, *ends, weights)
+    assert sizes == [(7, 1, 2, 16)]
+    assert (quick.macs, quick.flops, quick.params) == (plain.macs, plain.flops, plain.params)
+    assert int(quick.macs) == 7 * 2 * 64 * (8 + 16)
+
+
+@pytest.mark.parametrize("domain", ["", "com.microsoft"])
+def test_a_causal_convolution_is_one_of_each_channel(tmp_path, domain):
+    nodes = [onnx.helper.make_node("CausalConvWithState", ["x", "w"], ["y", "s"], domain=domain)]
+    ends = ("x", (2, 6, 9)), ("y", (2, 6, 9))
+    report, _ = costs_of(tmp_path / "net.onnx", nodes, *ends, {"w": (1, (6, 1, 4))})
+    assert int(report.macs) == 2 * 6 * 9 * 4
 
 
 def test_words_are_operators_that_onnx_has():

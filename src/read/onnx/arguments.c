@@ -283,6 +283,28 @@ static lam_status conv_act(lmi_onnx_op *o) {
     return more ? lmi_onnx_name_op(o, "act") : LAM_OK;
 }
 
+/* Each channel by itself, with as many steps before the first as the kernel reaches back. Where the channels
+ * are the last axis, a part of them may be taken, and there is no word for it. */
+static lam_status causal_conv(lmi_onnx_op *o) {
+    const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, "activation");
+    const lmi_onnx_value *w = in(o, 1);
+    const bool act = a && a->s && *a->s && strcmp(a->s, "none") != 0, known = is_known(w) && w->ndim == 3;
+    const int64_t one = 1, dilation = lmi_onnx_int(o->n, "dilation", 1), none = 0;
+    int64_t before;
+    if (lmi_onnx_int(o->n, "channels_last", 0) || lmi_onnx_int(o->n, "ndim", 1) != 1)
+        LAM_TRY(lmi_onnx_name_op(o, "other"));
+    else if (act)
+        LAM_TRY(lmi_onnx_name_op(o, "act"));
+    for (int32_t i = 0; i < 3; i++) LAM_TRY(lmi_onnx_put_tensor(o, i, i));
+    if (!known || lmi_mul_over(w->sizes[2] - 1, dilation, &before)) return LAM_OK;
+    LAM_TRY(lmi_onnx_put_ints(o, 3, &one, 1));
+    LAM_TRY(lmi_onnx_put_ints(o, 4, &before, 1));
+    LAM_TRY(lmi_onnx_put_ints(o, 5, &dilation, 1));
+    LAM_TRY(lmi_onnx_put_flag(o, 6, false));
+    LAM_TRY(lmi_onnx_put_ints(o, 7, &none, 1));
+    return lmi_onnx_put_int(o, 8, w->sizes[0]);
+}
+
 static lam_status pool(lmi_onnx_op *o) {
     const lmi_onnx_attribute *k = lmi_onnx_attr(o->n, "kernel_shape");
     const int32_t rank = k && k->ints && k->n <= FEW ? k->n : 0;
@@ -483,12 +505,13 @@ static lam_status recurrent(lmi_onnx_op *o) {
     const lmi_onnx_value *w2 = in(o, 2);
     const bool both = way && way->s && strcmp(way->s, "bidirectional") == 0, bias = in(o, 3) != NULL;
     const bool relu = acts && acts->strings && acts->n > 0 && strcmp(acts->strings[0], "Relu") == 0;
-    const int64_t mode = strcmp(o->n->op, "LSTM") == 0  ? LSTM
-                         : strcmp(o->n->op, "GRU") == 0 ? GRU
-                         : relu                         ? RELU
-                                                        : TANH;
+    const bool turned = strcmp(o->n->op, "DynamicQuantizeLSTM") == 0; /* its matrices are transposed */
+    const int64_t mode = turned || strcmp(o->n->op, "LSTM") == 0 ? LSTM
+                         : strcmp(o->n->op, "GRU") == 0          ? GRU
+                         : relu                                  ? RELU
+                                                                 : TANH;
     const int64_t hidden =
-        lmi_onnx_int(o->n, "hidden_size", is_known(w2) && w2->ndim == 3 ? w2->sizes[2] : -1);
+        lmi_onnx_int(o->n, "hidden_size", is_known(w2) && w2->ndim == 3 ? w2->sizes[turned ? 1 : 2] : -1);
     const int64_t state[] = {hidden};
     LAM_TRY(lmi_onnx_put_tensor(o, 0, 0));
     for (int32_t i = 1; i <= 3; i++) LAM_TRY(lmi_onnx_put_tensor(o, i, 1));

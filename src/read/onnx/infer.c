@@ -20,6 +20,7 @@ enum {
 #define OP(name, shape, in, types, fold) ROW(name, shape, in, types, fold, LMI_OP_##name)
 #define ML                               SKIP
 #define MS                               SKIP
+#define NC                               SKIP
 static const lmi_onnx_rule standard[] = {
 #include "read/onnx/rules.def"
 };
@@ -39,6 +40,14 @@ static const lmi_onnx_rule classic[] = {
 static const lmi_onnx_rule microsoft[] = {
 #include "read/onnx/rules.def"
 };
+#undef MS
+#undef NC
+
+#define MS                               SKIP
+#define NC(name, shape, in, types, fold) ROW(name, shape, in, types, fold, LMI_OP_OTHER)
+static const lmi_onnx_rule blocked[] = {
+#include "read/onnx/rules.def"
+};
 
 static int by_name(const void *name, const void *rule) {
     return strcmp(name, ((const lmi_onnx_rule *)rule)->name);
@@ -48,6 +57,7 @@ static int by_name(const void *name, const void *rule) {
 
 const lmi_onnx_rule *lmi_onnx_rule_of(const char *domain, const char *op) {
     if (strcmp(domain, "ai.onnx.ml") == 0) return FIND(classic);
+    if (strcmp(domain, "com.microsoft.nchwc") == 0) return FIND(blocked);
     if (strncmp(domain, "com.microsoft", 13) == 0) return FIND(microsoft);
     if (!*domain || strncmp(domain, "ai.onnx", 7) == 0) return FIND(standard);
     return NULL;

@@ -83,10 +83,12 @@ typedef enum lmi_onnx_operator {
 #define OP(name, ...) LMI_OP_##name,
 #define ML(name, ...)
 #define MS(name, ...)
+#define NC(name, ...)
 #include "read/onnx/rules.def"
 #undef OP
 #undef ML
 #undef MS
+#undef NC
     LMI_OP_OTHER
 } lmi_onnx_operator;
 
@@ -207,9 +209,11 @@ int64_t lmi_slice(int64_t size, int64_t from, int64_t to, int64_t step, int64_t 
 #define OP(name, shape, in, types, fold) lmi_onnx_rule_fn lmi_infer_##shape, lmi_fold_##fold;
 #define ML                               OP
 #define MS                               OP
+#define NC                               OP
 #include "read/onnx/rules.def"
 #undef OP
 #undef ML
 #undef MS
+#undef NC
 
 #endif

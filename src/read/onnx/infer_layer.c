@@ -258,6 +258,66 @@ void lmi_infer_resize(lmi_node_at *s) {
     lmi_set(s, 0, to.ndim, to.at);
 }
 
+/* -- channels in blocks ----------------------------------------------------------------------------------
+ *
+ * ONNX Runtime's convolutions of com.microsoft.nchwc have 8 or 16 channels side by side, as the machine wants
+ * that wrote the file. The axes are in the order of NCHW, and the channels are padded to whole blocks. */
+
+enum {
+    LEAST_BLOCK = 8,
+    MOST_BLOCK = 16,
+    NEAR = 64 /* nodes behind one, in which who reads it is looked for */
+};
+
+/* The channels that a convolution near behind the node takes of it; -1: there is none, or it is not known. */
+static int64_t taken_channels(const lmi_node_at *s) {
+    const lmi_onnx_model *m = s->all->m;
+    const int32_t at = (int32_t)(s->n - lmi_onnx_node_at(m, 0));
+    for (int32_t i = at + 1; s->n->n_out > 0 && i < (int32_t)m->nodes.n && i <= at + NEAR; i++) {
+        const lmi_onnx_node *n = lmi_onnx_node_at(m, i);
+        const lmi_onnx_value *w = lmi_onnx_in(m, n, 1);
+        if (!w || n->in[0] != s->n->out[0] || strcmp(n->op, "Conv") != 0) continue;
+        return w->ndim == 4 ? lmi_size_times(w->sizes[1], lmi_onnx_int(n, "group", 1)) : -1;
+    }
+    return -1;
+}
+
+static int64_t blocks_of(int64_t channels, int64_t block) {
+    return channels < 0 || channels > INT32_MAX ? -1 : ceil_div(channels, block) * block;
+}
+
+void lmi_infer_to_blocks(lmi_node_at *s) {
+    const lmi_onnx_value *x = lmi_shaped(s, 0);
+    if (!x || x->ndim < 3) return;
+    const bool last = channels_last(s);
+    const int64_t channels = x->sizes[last ? x->ndim - 1 : 1], padded = blocks_of(channels, MOST_BLOCK);
+    lmi_shape to = {.ndim = x->ndim};
+    to.at[0] = x->sizes[0];
+    to.at[1] = blocks_of(channels, LEAST_BLOCK) == padded ? padded : taken_channels(s);
+    for (int32_t i = 2; i < x->ndim; i++) to.at[i] = x->sizes[last ? i - 1 : i];
+    lmi_set(s, 0, to.ndim, to.at);
+}
+
+void lmi_infer_from_blocks(lmi_node_at *s) {
+    const lmi_onnx_value *x = lmi_shaped(s, 0);
+    if (!x || x->ndim < 3) return;
+    const bool last = channels_last(s);
+    lmi_shape to = {.ndim = x->ndim};
+    to.at[0] = x->sizes[0];
+    to.at[last ? x->ndim - 1 : 1] = lmi_onnx_int(s->n, "channels", -1);
+    for (int32_t i = 2; i < x->ndim; i++) to.at[last ? i - 1 : i] = x->sizes[i];
+    lmi_set(s, 0, to.ndim, to.at);
+}
+
+/* By whole numbers, one for each axis. */
+void lmi_infer_upsample_blocks(lmi_node_at *s) {
+    const lmi_onnx_value *x = lmi_shaped(s, 0);
+    if (!x) return;
+    lmi_shape to = {.ndim = x->ndim};
+    for (int32_t i = 0; i < x->ndim; i++) to.at[i] = lmi_size_times(x->sizes[i], lmi_nth(s, "scales", i, 1));
+    lmi_set(s, 0, to.ndim, to.at);
+}
+
 /* -- products ------------------------------------------------------------------------------------------- */
 
 /* The product of the last two axes of a and b, either transposed; the others are broadcast. */
@@ -405,9 +465,12 @@ void lmi_infer_linear_attention(lmi_node_at *s) {
 void lmi_infer_causal_conv(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_shaped(s, 0), *w = lmi_arg(s, 1);
     if (!x || x->ndim != 3 || lmi_onnx_int(s->n, "channels_last", 0)) return;
-    int64_t k = w && w->ndim == 3 ? w->sizes[2] : -1;
-    const int64_t state[] = {x->sizes[0], x->sizes[1], k > 0 ? k - 1 : -1};
+    int64_t k = w && w->ndim == 3 ? w->sizes[2] : -1, dilation = lmi_onnx_int(s->n, "dilation", 1);
+    const int64_t state[] = {x->sizes[0], x->sizes[1], k > 0 ? lmi_size_times(k - 1, dilation) : -1};
     lmi_set_as(s, 0, x);
+    if (lmi_onnx_int(s->n, "state_window", 0) || lmi_onnx_int(s->n, "state_length", 0) ||
+        lmi_onnx_int(s->n, "state_channels_last", -1) > 0)
+        return;
     lmi_set(s, 1, 3, state);
 }
 

@@ -35,18 +35,19 @@ OOM_UNUSED static void put_message(lmi_buf *b, uint64_t field, lmi_buf *inner) {
     lmi_buf_free(inner);
 }
 
-/* A node of words: "Conv in1,in2 out name"; of com.microsoft "ms.MoE in1,in2 out name". */
+/* A node of words: "Conv in1,in2 out name"; of com.microsoft "ms.MoE in1,in2 out name", of its nchwc
+ * "nc.Conv in1,in2 out name". */
 OOM_UNUSED static lmi_buf node_of(const char *words) {
     char op[64], in[128], out[64], name[64];
     lmi_buf b;
     lmi_buf_init(&b);
     assert_int_equal(sscanf(words, "%63s %127s %63s %63s", op, in, out, name), 4);
-    const bool ms = strncmp(op, "ms.", 3) == 0;
+    const bool nc = strncmp(op, "nc.", 3) == 0, ms = nc || strncmp(op, "ms.", 3) == 0;
     for (char *p = strtok(in, ","); p; p = strtok(NULL, ",")) put_word(&b, 1, strcmp(p, "-") ? p : "");
     for (char *p = strtok(out, ","); p; p = strtok(NULL, ",")) put_word(&b, 2, p);
     put_word(&b, 3, strcmp(name, "-") ? name : "");
     put_word(&b, 4, ms ? op + 3 : op);
-    if (ms) put_word(&b, 7, "com.microsoft");
+    if (ms) put_word(&b, 7, nc ? "com.microsoft.nchwc" : "com.microsoft");
     return b;
 }
 

@@ -201,7 +201,9 @@ static void onnx_node(onnx_text *t, char *line) {
     if (dot && words[0][0] >= '0' && words[0][0] <= '9')
         node.opset = atoi(words[0]);
     else if (dot)
-        node.domain = strcmp(words[0], "ms") == 0 ? "com.microsoft" : "ai.onnx.ml";
+        node.domain = strcmp(words[0], "nc") == 0   ? "com.microsoft.nchwc"
+                      : strcmp(words[0], "ms") == 0 ? "com.microsoft"
+                                                    : "ai.onnx.ml";
     node.n_out = onnx_list(t, words[1], out, (int32_t)t->m.nodes.n);
     int first = n > 3 && strchr(words[3], '=') ? 3 : 4;
     if (first == 4 && n > 3) node.n_in = onnx_list(t, words[3], in, -1);

@@ -542,6 +542,34 @@ static void what_is_fused_is_told(void **state) {
     ARE_TOLD(all);
 }
 
+static void blocks_and_states_are_told(void **state) {
+    (void)state;
+    static const told all[] = {
+        {"nc.Conv x,w,b", "activation=Relu", "x 1,3,8,8 w:16,3,3,3 b:16",
+         "com.microsoft.nchwc::Conv.act 0:1x3x8x8 1:16x3x3x3 2:16 3:[1,1] 4:[0,0] 5:[1,1] 6:false 7:[0,0] "
+         "8:1",
+         0},
+        {"nc.MaxPool x", "kernel_shape=2,2 strides=2,2", "x 1,16,8,8",
+         "com.microsoft.nchwc::MaxPool.2d 0:1x16x8x8 1:[2,2] 2:[2,2] 3:[0,0] 4:[1,1] 5:false", 0},
+        {"nc.Upsample x", "mode=nearest", "x 1,16,8,8", "com.microsoft.nchwc::Upsample.nearest2d 0:1x16x8x8",
+         0},
+        {"nc.ReorderInput x", "", "x 1,16,8,8", "com.microsoft.nchwc::ReorderInput 0:1x16x8x8", 0},
+        {"ms.CausalConvWithState x,w,b,z", "dilation=2", "x 2,6,9 w:6,1,4 b:6 z 2,6,6",
+         "com.microsoft::CausalConvWithState 0:2x6x9 1:6x1x4 2:6 3:[1] 4:[6] 5:[2] 6:false 7:[0] 8:6", 0},
+        {"CausalConvWithState x,w", "activation=silu", "x 2,6,9 w:6,1,4",
+         "onnx::CausalConvWithState.act 0:2x6x9 1:6x1x4 3:[1] 4:[3] 5:[1] 6:false 7:[0] 8:6", 0},
+        {"ms.CausalConvWithState x,w", "channels_last=1", "x 2,9,6 w:6,1,4",
+         "com.microsoft::CausalConvWithState.other 0:2x9x6 1:6x1x4 3:[1] 4:[3] 5:[1] 6:false 7:[0] 8:6", 0},
+        {"ms.DynamicQuantizeLSTM x,w,r,b,-,-,-,-,s,z,t,u", "hidden_size=4",
+         "x 2,5,3 w:1,3,16 r:1,4,16 b:1,32 s:1 z:1 t:1 u:1",
+         "com.microsoft::DynamicQuantizeLSTM 0:2x5x3 1:1x3x16 1:1x4x16 1:1x32 2:4 4:4 6:2 7:4 9:1 10:false "
+         "11:0 "
+         "12:false 13:false",
+         0},
+    };
+    ARE_TOLD(all);
+}
+
 static void types_have_the_numbers_of_torch(void **state) {
     (void)state;
     assert_int_equal(lmi_onnx_dtype(LMI_ONNX_BFLOAT16), 15);
@@ -560,6 +588,7 @@ int main(void) {
         cmocka_unit_test(caches_are_told),
         cmocka_unit_test(other_attentions_are_told),
         cmocka_unit_test(what_is_fused_is_told),
+        cmocka_unit_test(blocks_and_states_are_told),
         cmocka_unit_test(types_have_the_numbers_of_torch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,6 +125,19 @@ static void windows_slide(void **state) {
          "f 7,5,3,2"},
         {"in x f 2,3,8,8\nin g f 2,5,6,2\nGridSample y <- x,g", "f 2,3,5,6"},
         {"in x f 1,5,8\nconst i l 2 5,5\nconst k l 2 1,5\nCol2Im y <- x,i,k", "f 1,1,5,5"},
+        {"in x f 1,20,8,8\nin w f 32,24,3,3\nnc:ReorderInput y <- x", "f 1,?,8,8"},
+        {"in x f 1,25,8,8\nnc:ReorderInput y <- x", "f 1,32,8,8"},
+        {"in x f 1,8,9,?\nnc:ReorderInput y <- x channels_last=1", "f 1,?,8,9"},
+        {"in x f 1,8,9,32\nnc:ReorderInput y <- x channels_last=1", "f 1,32,8,9"},
+        {"in x f 1,24,8,9\nnc:ReorderOutput y <- x channels=20", "f 1,20,8,9"},
+        {"in x f 1,24,8,9\nnc:ReorderOutput y <- x channels=20 channels_last=1", "f 1,8,9,20"},
+        {"in x f 1,20,8,8\nin w f 32,24,3,3\nnc:ReorderInput r <- x\nnc:Conv y <- r,w pads=[1,1,1,1]",
+         "f 1,32,8,8"},
+        {"in x f 1,24,8,8\nnc:MaxPool y <- x kernel_shape=[2,2] strides=[2,2]", "f 1,24,4,4"},
+        {"in x f 1,24,8,8\nnc:GlobalAveragePool y <- x", "f 1,24,1,1"},
+        {"in x f 1,24,8,8\nnc:Upsample y <- x scales=[1,1,2,3]", "f 1,24,16,24"},
+        {"in x f 2,6,9\nin w f 6,1,4\nms:CausalConvWithState y,s <- x,w dilation=2", "f 2,6,9; f 2,6,6"},
+        {"in x f 2,6,9\nin w f 6,1,4\nms:CausalConvWithState y,s <- x,w state_window=2", "f 2,6,9; f *"},
         {"in x u 1,9,9,3\nms:NhwcMaxPool y <- x kernel_shape=[3,3]", "u 1,7,7,3"},
     };
     HOLD(all);
@@ -461,10 +474,12 @@ static const struct {
 #define OP(name, ...) {"", #name},
 #define ML(name, ...) {"ai.onnx.ml", #name},
 #define MS(name, ...) {"com.microsoft", #name},
+#define NC(name, ...) {"com.microsoft.nchwc", #name},
 #include "read/onnx/rules.def"
 #undef OP
 #undef ML
 #undef MS
+#undef NC
 };
 enum { N_OPERATORS = sizeof operators / sizeof *operators };
 
@@ -531,7 +546,8 @@ static void put_any_node(lmi_buf *b, int op, uint32_t *seed) {
                                         " noop_with_empty_axes=1",
                                         " inputdimensions=[-1,3]"};
     static const int32_t opsets[] = {1, 7, 9, 11, 13, 18, 21};
-    const char *domain = *operators[op].domain == 'a' ? "ml:" : *operators[op].domain ? "ms:" : "";
+    const char *of = operators[op].domain;
+    const char *domain = *of == 'a' ? "ml:" : strstr(of, "nchwc") ? "nc:" : *of ? "ms:" : "";
     if (*domain)
         lmi_put(b, domain);
     else
