@@ -42,7 +42,8 @@ char *lmi_beside(const char *path, const char *name);
 /* Adds the tensors of all shards that an index names; *format is that of the last one. */
 lam_status lmi_add_index(lmi_tensors *t, const lmi_bytes *index, int32_t *n_files, const char **format,
                          lam_error *e);
-/* Takes what config.json beside a file tells; a file that is damaged is a note. */
+/* Takes what config.json beside a file tells, and notes which folders of modules.json have weights of their
+ * own. A file that is damaged is a note. */
 lam_status lmi_add_config(lmi_tensors *t, const char *path, lam_error *e);
 /* The one model file of a folder, in memory of malloc. LAM_FAILED: it has none; LAM_UNSUPPORTED: it has
  * several, or is a checkpoint of torch.distributed.checkpoint; LAM_IO: it or all its files can't be read. */

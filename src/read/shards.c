@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files beside another: the shards of an index, config.json, the model file of a folder. An index is as
- * little trusted as any file: it names only files of its own folder, and these are read as weights or not at
- * all. */
+ * Files beside another: the shards of an index, config.json and modules.json, the model file of a folder. An
+ * index is as little trusted as any file: it names only files of its own folder, and these are read as
+ * weights or not at all. */
 #include "base/system.h"
 #include "read/gguf/gguf.h"
 #include "read/read.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_INDEX = 1 << 28, MOST_CONFIG = 1 << 24, DEEPEST = 64, MOST_FILES = 10000 };
+enum { MOST_INDEX = 1 << 28, MOST_CONFIG = 1 << 24, DEEPEST = 64, MOST_FILES = 10000, MOST_PARTS = 100 };
 
 char *lmi_beside(const char *path, const char *name) {
     const char *end = strrchr(path, '/');
@@ -127,9 +127,13 @@ lam_status lmi_add_index(lmi_tensors *t, const lmi_bytes *index, int32_t *n_file
     return s;
 }
 
-/* -- config.json ----------------------------------------------------------------------------------------- */
+/* -- JSON beside a file ---------------------------------------------------------------------------------- */
 
-static lam_status take_config(lmi_tensors *t, const lmi_bytes *file, lam_error *e) {
+/* Takes what the JSON tells, from a file of this path. */
+typedef lam_status take_json(lmi_tensors *t, const lmi_json *j, const char *path, lam_error *e);
+
+static lam_status take_file(lmi_tensors *t, const lmi_bytes *file, const char *name, take_json *take,
+                            lam_error *e) {
     static const lmi_json_limits limits = {.depth = DEEPEST, .size = MOST_CONFIG};
     char *text = NULL;
     size_t n = 0;
@@ -138,10 +142,10 @@ static lam_status take_config(lmi_tensors *t, const lmi_bytes *file, lam_error *
     lam_status s = lmi_bytes_all(file, MOST_CONFIG, &text, &n, &why);
     if (s == LAM_OK) s = lmi_json_read(&j, text, n, &limits, file->name, &why);
     if (s == LAM_OK) {
-        s = lmi_tensors_config(t, &j, e);
+        s = take(t, &j, file->name, e);
         lmi_json_free(&j);
     } else if (s != LAM_NOMEM) {
-        s = lmi_tensors_note(t, e, "config.json beside it is not used: %.300s", why.text);
+        s = lmi_tensors_note(t, e, "%s beside it is not used: %.300s", name, why.text);
     } else {
         lmi_nomem(e);
     }
@@ -149,17 +153,84 @@ static lam_status take_config(lmi_tensors *t, const lmi_bytes *file, lam_error *
     return s;
 }
 
-lam_status lmi_add_config(lmi_tensors *t, const char *path, lam_error *e) {
-    char *config = lmi_beside(path, "config.json");
+static lam_status add_beside(lmi_tensors *t, const char *path, const char *name, take_json *take,
+                             lam_error *e) {
+    char *beside = lmi_beside(path, name);
     lmi_bytes file;
-    if (!config) return lmi_nomem(e);
+    if (!beside) return lmi_nomem(e);
     lam_status s = LAM_OK;
-    if (lmi_bytes_open(&file, config, NULL) == LAM_OK) {
-        s = take_config(t, &file, e);
+    if (lmi_bytes_open(&file, beside, NULL) == LAM_OK) {
+        s = take_file(t, &file, name, take, e);
         lmi_bytes_close(&file);
     }
-    free(config);
+    free(beside);
     return s;
+}
+
+static lam_status take_config(lmi_tensors *t, const lmi_json *j, const char *path, lam_error *e) {
+    (void)path;
+    return lmi_tensors_config(t, j, e);
+}
+
+/* -- modules.json: the parts of a model of sentence-transformers ----------------------------------------- */
+
+/* Whether a folder beside a file has weights, by the names that are given to them. Nothing of it is opened: a
+ * process that is confined could not, and would tell another table. */
+static lam_status has_weights(const char *path, const char *folder, bool *has, lam_error *e) {
+    static const char *const files[] = {"model.safetensors", "model.safetensors.index.json",
+                                        "pytorch_model.bin", "pytorch_model.bin.index.json"};
+    struct stat st;
+    *has = false;
+    for (size_t i = 0; !*has && i < sizeof files / sizeof *files; i++) {
+        lmi_buf name;
+        lmi_buf_init(&name);
+        lmi_putf(&name, "%s/%s", folder, files[i]);
+        lam_status s = lmi_buf_status(&name, e);
+        char *file = s == LAM_OK ? lmi_beside(path, lmi_buf_text(&name)) : NULL;
+        lmi_buf_free(&name);
+        if (s == LAM_OK && !file) s = lmi_nomem(e);
+        LAM_TRY(s);
+        *has = stat(file, &st) == 0 && S_ISREG(st.st_mode);
+        free(file);
+    }
+    return LAM_OK;
+}
+
+/* Puts the names of the folders, each once, of at most `MOST_PARTS` parts. */
+static lam_status put_parts(const lmi_json *j, const char *path, lmi_map *seen, lmi_buf *to, lam_error *e) {
+    int parts = 0;
+    LMI_JSON_EACH(j, LMI_JSON_ROOT, i) {
+        const char *name = lmi_json_as_text(j, lmi_json_get(j, i, "path"));
+        bool has = false;
+        if (++parts > MOST_PARTS) return LAM_OK;
+        if (!name || !is_plain_name(name) || lmi_map_get(seen, name) >= 0) continue;
+        LAM_TRY(lmi_map_put(seen, name, 0, e));
+        LAM_TRY(has_weights(path, name, &has, e));
+        if (!has) continue;
+        lmi_put(to, to->n ? ", " : "");
+        lmi_put_clean(to, name);
+    }
+    return LAM_OK;
+}
+
+static lam_status take_modules(lmi_tensors *t, const lmi_json *j, const char *path, lam_error *e) {
+    lmi_map seen;
+    lmi_buf names;
+    lmi_map_init(&seen);
+    lmi_buf_init(&names);
+    lam_status s = put_parts(j, path, &seen, &names, e);
+    if (s == LAM_OK) s = lmi_buf_status(&names, e);
+    if (s == LAM_OK && names.n)
+        s = lmi_tensors_note(t, e, "modules.json names folders whose weights are not in the table: %.300s",
+                             lmi_buf_text(&names));
+    lmi_buf_free(&names);
+    lmi_map_free(&seen);
+    return s;
+}
+
+lam_status lmi_add_config(lmi_tensors *t, const char *path, lam_error *e) {
+    LAM_TRY(add_beside(t, path, "config.json", take_config, e));
+    return add_beside(t, path, "modules.json", take_modules, e);
 }
 
 /* -- a folder -------------------------------------------------------------------------------------------- */

@@ -170,8 +170,10 @@ static void allow(const lmi_confinement *to, const char *path, bool is_folder) {
     lmi_confine_allow(to, path, is_folder ? LMI_MAY_LIST : LMI_MAY_READ);
     if (is_folder || is_part(path) || is_text(path))
         allow_all(to, folder);
-    else
+    else {
         allow_beside(to, folder, n, "config.json");
+        allow_beside(to, folder, n, "modules.json");
+    }
 }
 
 bool lmi_confine(lmi_cli *c) {

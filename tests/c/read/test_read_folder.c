@@ -32,6 +32,45 @@ static void an_index_names_its_shards(void **state) {
     oom_sweep_reads(read_once, (void *)(uintptr_t)index);
 }
 
+static void noted(const char *modules, const char *note) {
+    save_words("parts/modules.json", modules);
+    lam_model *m = opened("parts");
+    const char *said = lam_model_note(m, 0);
+    if (note)
+        assert_string_equal(said, note);
+    else if (said && strstr(said, "modules.json"))
+        fail_msg("%s", said);
+    lam_model_free(m);
+}
+
+/* Those of sentence-transformers are folders beside the file, which are told and not read. */
+static void parts_in_other_folders_are_told(void **state) {
+    (void)state;
+    mkdir("parts", 0777);
+    mkdir("parts/1_Pooling", 0777);
+    mkdir("parts/2_Dense", 0777);
+    mkdir("parts/3_Dense", 0777);
+    mkdir("parts/3_Dense/in", 0777);
+    save_safetensors("parts/model.safetensors", "a.w F32 2 8");
+    save_words("parts/1_Pooling/config.json", "{}");
+    save_words("parts/2_Dense/model.safetensors", "not read");
+    save_words("parts/3_Dense/pytorch_model.bin", "not read");
+    save_words("parts/3_Dense/in/model.safetensors", "not read");
+    noted("[{\"idx\":0,\"path\":\"\"},{\"idx\":1,\"path\":\"1_Pooling\"},{\"path\":\"2_Dense\"},"
+          "{\"path\":\"3_Dense\"},{\"path\":\"2_Dense\"}]",
+          "modules.json names folders whose weights are not in the table: 2_Dense, 3_Dense");
+    noted("[{\"path\":\"1_Pooling\"}]", NULL);
+    /* no folder beside the file, and nothing that names one */
+    noted("[{\"path\":\"2_Dense/../2_Dense\"},{\"path\":\"/tmp\"},{\"path\":\"..\"},{\"path\":\".\"},"
+          "{\"path\":\"../parts/2_Dense\"},{\"path\":\"3_Dense/in\"},{\"path\":3},{},7,\"2_Dense\"]",
+          NULL);
+    noted("{\"path\":\"2_Dense\"}", NULL);
+    noted("[",
+          "modules.json beside it is not used: it is no JSON: it ends where a value should be at byte 1");
+    save_words("parts/modules.json", "[{\"path\":\"2_Dense\"},{\"path\":\"3_Dense\"}]");
+    oom_sweep_parts(read_once, (void *)(uintptr_t) "parts");
+}
+
 /* What can't be opened is no model, nor are pickles by themselves and files that are not the model's. */
 static void a_folder_has_other_files_too(void **state) {
     (void)state;
@@ -109,6 +148,7 @@ static void what_tensors_tell_may_be_unreadable(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_index_names_its_shards),
+        cmocka_unit_test(parts_in_other_folders_are_told),
         cmocka_unit_test(a_folder_has_other_files_too),
         cmocka_unit_test(a_folder_that_cannot_be_read_says_so),
         cmocka_unit_test(tensors_may_be_in_any_order),
