@@ -29,6 +29,7 @@ static const known heads[] = {
     {0, "\x89HDF\r\n\x1a\n", "a file of HDF5, as Keras writes, which is not read", convert},
     {0, "<?xml", "a file of XML, as OpenVINO writes, which is not read", built},
     {4, "TFL3", "a model of TensorFlow Lite, which is not read", convert},
+    {4, "ORTM", "a model in ONNX Runtime's own format, which is not read", built},
     {4, "FT01", "the data of an ExecuTorch program", "give the program, its .pte file"},
     {0, "ftrt", engine, built},
     {0, "ptrt", engine, built},

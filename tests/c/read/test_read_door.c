@@ -55,6 +55,7 @@ static void files_that_are_not_read_are_called_what_they_are(void **state) {
         {"\x89HDF\r\n\x1a\n", "a file of HDF5"},
         {"<?xml version=\"1.0\"?>\n<net name=\"n\"", "a file of XML, as OpenVINO writes"},
         {"abcdTFL3", "a model of TensorFlow Lite"},
+        {"abcdORTM", "a model in ONNX Runtime's own format"},
         {"abcdFT01", "give the program, its .pte file"},
         {"ftrt", "an engine of TensorRT"},
         {"ptrt", "an engine of TensorRT"},
