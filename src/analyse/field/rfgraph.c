@@ -29,7 +29,7 @@ typedef struct tracer {
 } tracer;
 
 /* Spans of a field: one a slot, then one a slot along the narrowest path. */
-enum { SPANS = 2 * LMI_RF_SLOTS };
+enum { SPANS = 2 * LMI_RF_SLOTS, MOST_ARGUMENTS = 1024 };
 static int32_t width(const tracer *t) { return 2 * t->rf->n_slots; }
 
 /* Stores a copy of a finished field, and frees the temporary data. */
@@ -87,9 +87,10 @@ static lam_status input_fields(tracer *t, lam_error *e) {
 
 /* -- the source of a tensor ---------------------------------------------------------------------- */
 
-static bool unknown(tracer *t, lmi_span *s, const char *op) {
+static bool unknown(tracer *t, lmi_span *s, const char *op, bool many) {
     char text[160];
-    snprintf(text, sizeof text, "%s does something unknown to positions", op);
+    snprintf(text, sizeof text, "%s %s", op,
+             many ? "has more arguments than are followed" : "does something unknown to positions");
     *s = (lmi_span){.kind = LMI_SPAN_UNKNOWN, .why = lmi_strdup(&t->work, text), .least = s->least};
     return s->why;
 }
@@ -362,10 +363,13 @@ static bool join_in(tracer *t, const lam_op *o, int32_t in, const lmi_route *r, 
     return true;
 }
 
+/* True for an operator with more arguments than are followed: each of a cat is held against all others. */
+static bool too_many(const lam_op_sig *s) { return s->n_in > MOST_ARGUMENTS; }
+
 static bool all_unknown(tracer *t, const lam_op *o, lmi_span *spans, lmi_span *sum) {
     for (int32_t k = 0; k < width(t); k++) {
         bool known = spans[k].kind != LMI_SPAN_NONE && spans[k].kind != LMI_SPAN_UNKNOWN;
-        if (known && !unknown(t, &spans[k], o->sig->name)) return false;
+        if (known && !unknown(t, &spans[k], o->sig->name, too_many(o->sig))) return false;
         if (!lmi_span_join(&t->work, &sum[k], &spans[k], 1, 1)) return false;
     }
     return true;
@@ -378,7 +382,7 @@ static bool too_many_axes(const lam_op_sig *s, int32_t in) {
 
 static lam_status trace_op(tracer *t, int32_t op, lam_error *e) {
     const lam_op *o = &t->m->ops[op];
-    lmi_way way = way_of(t, o);
+    lmi_way way = too_many(o->sig) ? NULL : way_of(t, o);
     lmi_span sum[SPANS] = {{0}}, spans[SPANS];
     bool any = false;
     for (int32_t i = 0; i < o->sig->n_in; i++) {
@@ -445,7 +449,7 @@ static lam_status trace_ops(tracer *t, lam_error *e) {
     int32_t index, root = -1, *ends = forward_ends(t);
     lmi_span spans[SPANS] = {{0}};
     for (int32_t k = 0; k < width(t); k++)
-        if (!unknown(t, &spans[k], "a backward pass")) return lmi_nomem(e);
+        if (!unknown(t, &spans[k], "a backward pass", false)) return lmi_nomem(e);
     if (!ends || !keep(t, spans, &index)) return lmi_nomem(e);
     for (int32_t i = 0; i < m->n_ops; i++) {
         const lam_op *o = &m->ops[i];

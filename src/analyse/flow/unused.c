@@ -28,6 +28,7 @@ typedef struct search {
     bool known;        /* every output of the model has a known source */
     bool *live;        /* per unit: an output depends on it */
     bool *passes;      /* per unit: its result receives a gradient */
+    bool *floats;      /* per operator: it has a result that may have one */
     cut *cut;          /* per operator that is live and has no gradient */
     int32_t *function; /* per operator that has one: the torch.autograd.Function that it or the next one is
                           in, -1 */
@@ -130,10 +131,7 @@ static bool wants_gradient(const search *s, int32_t op) {
 static bool passes_on(const search *s, int32_t op, int32_t in) {
     const lam_op_sig *sig = s->m->ops[op].sig;
     const char *word = lam_word_op_name(sig->word);
-    bool any = false;
-    for (int32_t i = 0; i < sig->n_out; i++)
-        any = any || (sig->out[i].is_tensor && is_float(sig->out[i].dtype));
-    if (!any || overwrites(sig, in) || !is_float(sig->in[in].dtype)) return false;
+    if (!s->floats[op] || overwrites(sig, in) || !is_float(sig->in[in].dtype)) return false;
     if (word && strcmp(word, "aten::detach") == 0) return false;
     return wants_gradient(s, op) || (writes_to(sig, in) && !lmi_only_view(&s->m->ops[op]));
 }
@@ -636,8 +634,17 @@ static lam_status no_gradient(search *s, lam_error *e) {
 
 /* all findings */
 
+static bool gives_floats(const lam_op_sig *sig) {
+    for (int32_t i = 0; i < sig->n_out; i++)
+        if (sig->out[i].is_tensor && is_float(sig->out[i].dtype)) return true;
+    return false;
+}
+
 static lam_status prepare(search *s, lam_error *e) {
     const lam_model *m = s->m;
+    s->floats = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->floats);
+    if (!s->floats) return lmi_nomem(e);
+    for (int32_t i = 0; i < m->n_ops; i++) s->floats[i] = gives_floats(m->ops[i].sig);
     s->live = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->live);
     s->passes = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->passes);
     s->cut = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->cut);

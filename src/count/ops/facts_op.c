@@ -30,8 +30,10 @@ static int64_t stored(const lam_op_arg *a) {
 
 static int64_t sum_in(const lam_op *op, measure *of) {
     int64_t sum = 0;
+    bool shared = false; /* mostly not, and thousands of arguments may have thousands of results */
+    for (int32_t k = 0; k < op->sig->n_out && !shared; k++) shared = op->sig->out[k].shares > 0;
     for (int32_t i = 0; i < op->sig->n_in; i++) {
-        if (!op->sig->in[i].is_tensor || takes_result(op, i)) continue;
+        if (!op->sig->in[i].is_tensor || (shared && takes_result(op, i))) continue;
         sum = lmi_plus(sum, of(&op->sig->in[i]));
     }
     return sum;

@@ -372,6 +372,30 @@ static void put_function(lmi_buf *model, const char *name, const char *calls, in
     put_message(model, 25, &f);
 }
 
+/* Where each argument of a Concat stands follows from all before it, so of very many none is followed. */
+static void a_node_with_thousands_of_arguments_is_read(void **state) {
+    (void)state;
+    lmi_buf g = begun(), n = begun(), axis = begun();
+    put_stated(&g, 11, "x 2,4");
+    for (int i = 0; i < 5000; i++) put_word(&n, 1, "x");
+    put_word(&n, 2, "y");
+    put_word(&n, 4, "Concat");
+    put_word(&axis, 1, "axis");
+    put_number(&axis, 3, 0);
+    put_message(&n, 5, &axis);
+    put_message(&g, 1, &n);
+    put_stated(&g, 12, "y 10000,4");
+    save_graph("wide.onnx", &g);
+    lam_model *m = opened("wide.onnx");
+    lam_costs *c = costs_of(m);
+    lam_rf_axis x;
+    assert_int_equal(lam_costs_rf_axis(c, 0, 0, &x, NULL), LAM_OK);
+    assert_int_equal(x.reach, LAM_REACH_UNKNOWN);
+    assert_string_equal(x.why, "onnx::Concat has more arguments than are followed");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 static void functions_have_limits(void **state) {
     (void)state;
     for (int many = 0; many < 3; many++) {
@@ -484,6 +508,7 @@ int main(void) {
         cmocka_unit_test(texts_are_no_models),
         cmocka_unit_test(graphs_that_lie_are_refused),
         cmocka_unit_test(graphs_in_graphs_have_a_limit),
+        cmocka_unit_test(a_node_with_thousands_of_arguments_is_read),
         cmocka_unit_test(functions_have_limits),
         cmocka_unit_test(names_in_functions_have_a_limit),
         cmocka_unit_test(an_opset_that_is_not_known_is_told),
