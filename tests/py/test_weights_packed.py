@@ -3,6 +3,7 @@
 
 import json
 import struct
+import zipfile
 
 import pytest
 import torch
@@ -328,6 +329,56 @@ def bitsandbytes(kind, nested, sizes=(20, 72), block=64):
     tensors[name] = torch.tensor(list(text), dtype=torch.uint8)
     values = table.double()[numbers] * absmax.repeat_interleave(block)[: len(numbers)]
     return tensors, values.reshape(sizes), {}
+
+
+def hqq():
+    meta = {"shape": torch.tensor([24, 64]), "nbits": torch.tensor(4), "group_size": torch.tensor(64)}
+    tensors = {
+        "W_q": torch.zeros(12, 64, dtype=torch.uint8),
+        "scale": eights(24, 1),
+        "zero": eights(24, 1),
+        **meta,
+    }
+    return {f"up.{name}": tensor for name, tensor in tensors.items()}, None, {}
+
+
+def shaped():
+    tensors = {"up.weight_packed": torch.zeros(32, 9, dtype=torch.int32), "up.weight_scale": eights(32, 2)}
+    return {**tensors, "up.weight_shape": torch.tensor([32, 65], dtype=torch.int32)}, None, {}
+
+
+TOLD = {
+    "nf4": (lambda: bitsandbytes("nf4", nested=True), 20 * 72),
+    "hqq": (hqq, 24 * 64),
+    "compressed": (shaped, 32 * 65),
+}
+
+
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "legacy"])
+@pytest.mark.parametrize("name", TOLD)
+def test_a_checkpoint_tells_the_shapes_that_safetensors_tells(tmp_path, name, zipped):
+    make, params = TOLD[name]
+    tensors = make()[0]
+    safetensors(tmp_path / "net.safetensors", tensors)
+    whole = lamina.read(tmp_path / "net.safetensors")
+    torch.save(tensors, tmp_path / "net.pt", _use_new_zipfile_serialization=zipped)
+    report = lamina.read(tmp_path / "net.pt")
+    assert report.params == whole.params == params
+    assert report.parameters["param_bytes"] == whole.parameters["param_bytes"]
+    # numbers that are not side by side, or of other types, tell nothing
+    turned = {key: torch.stack([value, value], -1)[..., 0] for key, value in tensors.items()}
+    torch.save(turned, tmp_path / "net.pt", _use_new_zipfile_serialization=zipped)
+    assert lamina.read(tmp_path / "net.pt").params.state == "unknown"
+
+
+@pytest.mark.parametrize("order, how", [(b"big", zipfile.ZIP_STORED), (b"little", zipfile.ZIP_DEFLATED)])
+def test_shapes_in_another_byte_order_or_compressed_are_not_told(tmp_path, order, how):
+    torch.save(hqq()[0], tmp_path / "net.pt")
+    with zipfile.ZipFile(tmp_path / "net.pt") as old, zipfile.ZipFile(tmp_path / "new.pt", "w", how) as new:
+        for name in old.namelist():
+            new.writestr(name, order if name.endswith("/byteorder") else old.read(name))
+    assert lamina.read(tmp_path / "net.pt").params.state == "exact"
+    assert lamina.read(tmp_path / "new.pt").params.state == "unknown"
 
 
 ROWS = {

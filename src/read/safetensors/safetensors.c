@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { LENGTH = 8, MOST_HEADER = 100000000, DEEPEST = 16, MOST_TOLD = 1 << 14 };
+enum { LENGTH = 8, MOST_HEADER = 100000000, DEEPEST = 16 };
 /* What the header has of a tensor at least: "":{"dtype":"","shape":[],"data_offsets":[0,0]} */
 enum { LEAST_ENTRY = 48 };
 
@@ -125,26 +125,6 @@ static int64_t bytes_of(const known_type *type, const int64_t *sizes, int32_t n)
     return bits % 8 || bits / 8 > INT64_MAX ? -1 : (int64_t)(bits / 8);
 }
 
-/* Some tensors tell about others: a shape of two numbers, or a text. */
-static lam_status take_values(const reading *r, lmi_stored_tensor *x, const extent *place) {
-    static const char *const states = ".weight.quant_state.";
-    unsigned char two[16];
-    const bool wide = x->bytes == sizeof two && strcmp(x->type, "int64") == 0;
-    const bool narrow = x->bytes == sizeof two / 2 && strcmp(x->type, "int32") == 0;
-    if ((wide || narrow) && (lmi_ends_in(x->name, ".weight_shape") || lmi_ends_in(x->name, ".shape"))) {
-        LAM_TRY(lmi_bytes_read(r->of, r->data + (uint64_t)place->from, two, (size_t)x->bytes, r->e));
-        for (int i = 0; i < 2; i++)
-            x->shape[i] = wide ? (int64_t)lmi_le64(two + 8 * i) : (int64_t)(int32_t)lmi_le32(two + 4 * i);
-    }
-    if (x->bytes <= MOST_TOLD && strcmp(x->type, "uint8") == 0 && strstr(x->name, states)) {
-        char *text = lmi_alloc(&r->t->arena, (uint64_t)x->bytes + 1, 1);
-        if (!text) return lmi_nomem(r->e);
-        LAM_TRY(lmi_bytes_read(r->of, r->data + (uint64_t)place->from, text, (size_t)x->bytes, r->e));
-        x->text = text;
-    }
-    return LAM_OK;
-}
-
 static lam_status take_tensor(reading *r, uint32_t name, uint32_t value) {
     const char *dtype = lmi_json_as_text(&r->j, lmi_json_get(&r->j, value, "dtype"));
     int64_t sizes[LMI_MOST_AXES], where[2];
@@ -172,7 +152,7 @@ static lam_status take_tensor(reading *r, uint32_t name, uint32_t value) {
                            .bytes = where[1] - where[0],
                            .placed = true,
                            .at = r->data + (uint64_t)where[0]};
-    if (where[1] <= (int64_t)(r->of->size - r->data)) LAM_TRY(take_values(r, &x, &place));
+    if (where[1] <= (int64_t)(r->of->size - r->data)) LAM_TRY(lmi_tensors_values(r->t, &x, r->of, r->e));
     return lmi_tensors_put(r->t, &x, r->of, LENGTH + r->j.v[name].at, r->e);
 }
 

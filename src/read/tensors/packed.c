@@ -297,7 +297,7 @@ static const char *const hqq_parts[] = {".scale",
                                         ".stores_quant_config",
                                         NULL};
 
-/* HQQ: numbers whose bits and shape are values of other tensors, which not every reader of files takes. */
+/* HQQ: numbers whose bits and shape are values of other tensors. */
 static lam_status join_hqq(joining *k) {
     const lmi_stored_tensor *shape = part(k, ".shape"), *scales = part(k, ".scale");
     const bool stated = shape && shape->shape[0] > 0;

@@ -1,11 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How many bits a weight takes, and which share of the weights is of which type. */
+ * Values of tensors that tell of others. How many bits a weight takes, and which share of the weights is of
+ * which type. */
 #include "read/tensors/tensors.h"
 
 #include <stdlib.h>
 
-enum { TYPES_SHOWN = 6 };
+enum { TYPES_SHOWN = 6, MOST_TOLD = 1 << 14, TWO_WIDE = 16, TWO_NARROW = 8 };
+
+/* -- values ---------------------------------------------------------------------------------------------- */
+
+bool lmi_may_tell(const lmi_stored_tensor *x) {
+    if (x->bytes < 0 || x->bytes > MOST_TOLD) return false;
+    const char *type = lam_dtype_name(x->dtype);
+    return (x->bytes == TWO_WIDE && strcmp(type, "int64") == 0) ||
+           (x->bytes == TWO_NARROW && strcmp(type, "int32") == 0) || strcmp(type, "uint8") == 0;
+}
+
+lam_status lmi_tensors_values(lmi_tensors *t, lmi_stored_tensor *x, const lmi_bytes *of, lam_error *e) {
+    if (!x->placed || x->strides || !lmi_may_tell(x)) return LAM_OK;
+    if (strcmp(lam_dtype_name(x->dtype), "uint8") == 0) {
+        if (!strstr(x->name, ".weight.quant_state.")) return LAM_OK;
+        char *text = lmi_alloc(&t->arena, (uint64_t)x->bytes + 1, 1);
+        if (!text) return lmi_nomem(e);
+        x->text = text;
+        return lmi_bytes_read(of, x->at, text, (size_t)x->bytes, e);
+    }
+    unsigned char two[TWO_WIDE];
+    const bool wide = x->bytes == TWO_WIDE;
+    if (!lmi_ends_in(x->name, ".weight_shape") && !lmi_ends_in(x->name, ".shape")) return LAM_OK;
+    LAM_TRY(lmi_bytes_read(of, x->at, two, (size_t)x->bytes, e));
+    for (int i = 0; i < 2; i++)
+        x->shape[i] = wide ? (int64_t)lmi_le64(two + 8 * i) : (int64_t)(int32_t)lmi_le32(two + 4 * i);
+    return LAM_OK;
+}
+
+/* -- sentences ------------------------------------------------------------------------------------------- */
 
 typedef struct share {
     const char *type;

@@ -94,7 +94,7 @@ static lam_status read_pickle(lmi_tensors *t, const lmi_zip_entry *entry, lmi_st
     }
     lam_status s = lmi_pickle_read(&p, &part, 0, e);
     snprintf(path, sizeof path, "%.*s/byteorder", (int)in->folder, in->folder_name);
-    if (s == LAM_OK && t->keep) s = lmi_torch_order(in->zip, lmi_zip_find(in->zip, path), &in->turned, e);
+    if (s == LAM_OK) s = lmi_torch_order(in->zip, lmi_zip_find(in->zip, path), &in->turned, e);
     if (s == LAM_OK) s = lmi_torch_walk(t, &p, in, e);
     lmi_pickle_free(&p);
     free(all);

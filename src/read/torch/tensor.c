@@ -128,7 +128,7 @@ static lam_status place_view(const rebuilding *r, const storage *s, const int64_
     lmi_stored_tensor *x = r->out;
     uint64_t at = 0;
     bool found = false;
-    if (!r->t->keep || x->unread) return LAM_OK;
+    if ((!r->t->keep && !lmi_may_tell(x)) || x->unread) return LAM_OK;
     LAM_TRY(find_storage(r, s, &at, &found));
     if (r->in->turned) x->unread = "its numbers are in the other byte order";
     if (!x->unread && !found) x->unread = LMI_PACKED_STORAGE;

@@ -199,6 +199,7 @@ static lam_status add_tensor(walking *w, const frame *f, const char *path, lmi_s
         x->role_known = true;
         x->buffer = !lmi_script_lists(f->class->parameters, own_name(f, path));
     }
+    LAM_TRY(lmi_tensors_values(w->t, x, w->in->of, w->e));
     LAM_TRY(lmi_tensors_add(w->t, x, w->in->of, 0, w->e));
     const int32_t id = lmi_tensors_n(w->t) - 1;
     const int64_t same = identity ? lmi_map_get_u64(&w->known, identity) : -1;
