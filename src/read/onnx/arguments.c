@@ -558,8 +558,8 @@ static const struct operator_row *row_of(const lmi_onnx_node *n) {
 }
 
 bool lmi_onnx_is_setting(const lmi_onnx_node *n, int32_t i) {
-    const struct operator_row *row = row_of(n);
-    return row && i < 32 && (row->settings >> i & 1);
+    const struct operator_row *row = i < 32 ? row_of(n) : NULL;
+    return row && (row->settings >> i & 1);
 }
 
 void lmi_onnx_op_init(lmi_onnx_op *o, lmi_onnx_model *m, lmi_arena *a, lam_error *e) {

@@ -169,10 +169,7 @@ static void run(lmi_infer *c, lmi_onnx_node *n) {
     n->taken = -1;
     n->times = 1;
     n->why = NULL;
-    if (c->following > 0)
-        c->tries--;
-    else if (c->loops > 0 && --c->work < 0)
-        c->tired = true;
+    lmi_charge(c, (int64_t)n->n_in + n->n_out + n->n_attrs);
     for (int32_t k = 0; k < n->n_out; k++) {
         lmi_onnx_value *v = lmi_onnx_out(c->m, n, k);
         if (v) forget(c, v);

@@ -146,6 +146,14 @@ const lmi_cell *lmi_cells(lmi_infer *c, const lmi_onnx_value *v);
 static inline bool lmi_enough(const lmi_infer *c) {
     return c->bad != LAM_OK || (c->loops > 0 && (c->tired || (c->following > 0 && c->tries < 0)));
 }
+/* Counts a step of a loop, which goes over so many arguments, results and attributes. */
+static inline void lmi_charge(lmi_infer *c, int64_t n) {
+    const int64_t steps = 1 + n / 16;
+    if (c->following > 0)
+        c->tries -= steps;
+    else if (c->loops > 0 && (c->work -= steps) < 0)
+        c->tired = true;
+}
 /* True if n more elements may be read; counts them. All that is done with elements is bounded so. */
 bool lmi_afford(lmi_infer *c, int64_t n);
 /* Memory for n elements, all unknown; NULL: no more may be kept, or memory ran out. */

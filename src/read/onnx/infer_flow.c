@@ -2,6 +2,8 @@
  * Inference of nodes with bodies (If, Loop, Scan, SequenceMap), and of sequences and optionals. */
 #include "read/onnx/infer.h"
 
+#include <stdlib.h>
+
 /* What is known of a value, apart from it: a body changes the value. */
 typedef struct lmi_fact {
     int32_t kind, type, ndim;
@@ -100,6 +102,8 @@ void lmi_infer_if(lmi_node_at *s) {
 
 /* -- Loop and Scan --------------------------------------------------------------------------------------- */
 
+enum { MOST_CARRIED = 512 }; /* values that a body carries on, or gives, for which it is followed */
+
 /* A body that runs again and again: what it carries on, and what it gives each time. */
 typedef struct lmi_rounds {
     lmi_node_at *s;
@@ -108,6 +112,7 @@ typedef struct lmi_rounds {
     int32_t carried; /* values that are carried on */
     lmi_fact *state; /* of these */
     lmi_fact *given; /* what the body gives each time: results of the node behind the carried ones */
+    lmi_fact *facts; /* the memory of both */
     int32_t n_given;
     int32_t out; /* the body's output that is carried first: 1 of a Loop, 0 of a Scan */
 } lmi_rounds;
@@ -117,12 +122,17 @@ static bool start(lmi_rounds *r, lmi_node_at *s, int32_t skipped, int32_t carrie
     r->carried = carried;
     r->n_given = s->n->n_out - carried;
     if (carried < 0 || r->n_given < 0 || !r->body) return false;
-    r->state = lmi_alloc(&s->all->scratch, (uint64_t)carried, sizeof *r->state);
-    r->given = lmi_alloc(&s->all->scratch, (uint64_t)r->n_given, sizeof *r->given);
-    if (!r->state || !r->given) {
+    if (carried > MOST_CARRIED || r->n_given > MOST_CARRIED) {
+        s->why = "its body carries on more values than are followed";
+        return false;
+    }
+    r->facts = calloc((size_t)carried + (size_t)r->n_given + 1, sizeof *r->facts);
+    if (!r->facts) {
         lmi_out_of_memory(s->all);
         return false;
     }
+    r->state = r->facts;
+    r->given = r->facts + carried;
     for (int32_t i = 0; i < carried; i++) {
         const lmi_onnx_value *v = lmi_onnx_in(s->all->m, s->n, skipped + i);
         const lmi_cell *cells = lmi_cells(s->all, v);
@@ -142,6 +152,7 @@ static void put_input(const lmi_node_at *s, const lmi_onnx_graph *body, int32_t 
 }
 
 static void round_once(lmi_rounds *r) {
+    lmi_charge(r->s->all, r->carried);
     for (int32_t i = 0; i < r->carried; i++) put_input(r->s, r->body, r->first + i, &r->state[i]);
     r->s->all->walk(r->s->all, r->body);
 }
@@ -244,18 +255,13 @@ static void settle_loop(lmi_rounds *r, int64_t most, int32_t go, bool once, int6
     *times = go == 1 && on == 1 && most < INT64_MAX ? most : -1;
 }
 
-void lmi_infer_loop(lmi_node_at *s) {
+static void run_loop(lmi_node_at *s, lmi_rounds r, lmi_rounds all) {
     lmi_infer *c = s->all;
-    lmi_rounds r = {.body = body_of(s, "body"), .first = 2, .out = 1};
-    s->n->times = -1;
-    if (!start(&r, s, 2, s->n->n_in > 2 ? s->n->n_in - 2 : 0)) return;
     const lmi_onnx_value *first = lmi_onnx_in(c->m, s->n, 0), *second = lmi_onnx_in(c->m, s->n, 1);
     int64_t most = INT64_MAX, times;
     int32_t go = second ? truth_of(c, second) : 1;
     bool counted = !first || lmi_one(s, NULL, 0, 0, &most);
     if (most < 0) most = 0;
-    lmi_rounds all = r;
-    if (!start(&all, s, 2, r.carried)) return;
     bool followed = counted && go >= 0 && follow(&r, go ? most : 0, go, &times);
     if (!followed || times != 1) {
         int64_t settled;
@@ -270,6 +276,15 @@ void lmi_infer_loop(lmi_node_at *s) {
     s->why = times < 0 ? "how often its body runs is known only when the model runs" : NULL;
     for (int32_t i = 0; i < r.carried; i++) put_fact(c, lmi_onnx_out(c->m, s->n, i), &r.state[i]);
     for (int32_t i = 0; i < r.n_given; i++) put_given(&r, i, times, 0, 0, -1);
+}
+
+void lmi_infer_loop(lmi_node_at *s) {
+    lmi_rounds r = {.body = body_of(s, "body"), .first = 2, .out = 1}, all = r;
+    const int32_t carried = s->n->n_in > 2 ? s->n->n_in - 2 : 0;
+    s->n->times = -1;
+    if (start(&r, s, 2, carried) && start(&all, s, 2, carried)) run_loop(s, r, all);
+    free(r.facts);
+    free(all.facts);
 }
 
 /* One slice of a scanned argument along its axis, without the leading batch of older versions. */
@@ -320,6 +335,7 @@ void lmi_infer_scan(lmi_node_at *s) {
     }
     for (int32_t i = 0; i < r.n_given; i++)
         put_given(&r, i, times, lmi_nth(s, "scan_output_axes", i, 0), lead, batch);
+    free(r.facts);
 }
 
 /* -- sequences and optionals ----------------------------------------------------------------------------- */

@@ -71,7 +71,7 @@ static lam_status function(lmi_onnx_reader *r, const lmi_field *of, lam_error *e
         if (f.number == 13) LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, &fn.overload, e));
     }
     if (strcmp(fn.domain, "ai.onnx") == 0) fn.domain = "";
-    return lmi_onnx_add_function(r, &fn, e);
+    return lmi_onnx_function_add(r, &fn, e);
 }
 
 static lam_status entry(lmi_onnx_reader *r, const lmi_field *f, lmi_vec *to, lam_error *e) {
@@ -291,7 +291,7 @@ lam_status lmi_onnx_parse(lmi_onnx_model *m, const lmi_bytes *file, lam_error *e
     lmi_map_init(&m->by_symbol);
     lmi_vec_init(&r.namings, sizeof(lmi_onnx_naming));
     lmi_vec_init(&r.functions, sizeof(lmi_onnx_function));
-    lmi_map_init(&r.by_function);
+    lmi_map_init(&r.by_name);
     lmi_vec_init(&p.opsets, sizeof(lmi_onnx_text));
     lmi_vec_init(&p.meta, sizeof(lmi_onnx_text));
     r.work = (INT64_C(16) << 20) + 4 * (int64_t)(file->size < (UINT64_C(1) << 40) ? file->size : 0);
@@ -300,7 +300,7 @@ lam_status lmi_onnx_parse(lmi_onnx_model *m, const lmi_bytes *file, lam_error *e
     lam_status s = m->piece ? parse(&r, &p, e) : lmi_nomem(e);
     lmi_vec_free(&r.namings);
     lmi_vec_free(&r.functions);
-    lmi_map_free(&r.by_function);
+    lmi_map_free(&r.by_name);
     lmi_vec_free(&p.opsets);
     lmi_vec_free(&p.meta);
     return s;

@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_OPSETS = 256 };
+enum {
+    MOST_OPSETS = 256,   /* each node looks for its own */
+    MOST_PAIRS = 1 << 20 /* of an argument and a result of a node: each may be the other */
+};
 
 /* -- values ---------------------------------------------------------------------------------------------- */
 
@@ -119,6 +122,10 @@ static lam_status node_values(lmi_onnx_reader *r, lmi_onnx_scope *s, const draft
     int32_t *in = lmi_alloc(&r->m->arena, d->in.n, sizeof *in);
     int32_t *out = lmi_alloc(&r->m->arena, d->out.n, sizeof *out);
     if (!in || !out) return lmi_nomem(e);
+    if (d->in.n && d->out.n > MOST_PAIRS / d->in.n)
+        return lmi_fail(e, LAM_LIMIT, r->m->file->name,
+                        "a node has more arguments and results than are read, at byte %llu",
+                        (unsigned long long)n->at);
     for (size_t i = 0; i < d->in.n; i++) {
         LAM_TRY(lmi_onnx_name(r, s, *(const char **)lmi_vec_at(&d->in, i), &in[i], e));
         if (in[i] >= 0) naming(r, in[i])->used = true;
@@ -171,29 +178,30 @@ static lam_status node(lmi_onnx_reader *r, lmi_onnx_scope *s, const lmi_field *o
 
 /* -- functions ------------------------------------------------------------------------------------------- */
 
-/* What calls a function names, as one number. */
 static uint64_t hash_of(const char *name, const char *domain, const char *overload) {
-    return lmi_hash_u64(lmi_hash_u64(lmi_hash_text(name)) ^ lmi_hash_text(domain)) ^ lmi_hash_text(overload);
+    const uint64_t all[] = {lmi_hash_text(name), lmi_hash_text(domain), lmi_hash_text(overload)};
+    return lmi_hash(all, sizeof all);
 }
 
-lam_status lmi_onnx_add_function(lmi_onnx_reader *r, const lmi_onnx_function *fn, lam_error *e) {
-    LAM_TRY(lmi_map_add(&r->by_function, hash_of(fn->name, fn->domain, fn->overload), (int64_t)r->functions.n,
-                        e));
-    return lmi_vec_put(&r->functions, fn, e);
-}
-
-/* The first of this name. */
-static const lmi_onnx_function *function_of(const lmi_onnx_reader *r, const lmi_onnx_node *n,
-                                            const char *overload) {
-    const uint64_t hash = hash_of(n->op, n->domain, overload);
+const lmi_onnx_function *lmi_onnx_function_of(const lmi_onnx_reader *r, const char *name, const char *domain,
+                                              const char *overload) {
+    if (r->functions.n == 0) return NULL;
+    const uint64_t hash = hash_of(name, domain, overload);
     size_t at = hash;
-    for (int64_t i; r->functions.n && (i = lmi_map_next(&r->by_function, hash, &at)) >= 0;) {
+    for (int64_t i; (i = lmi_map_next(&r->by_name, hash, &at)) >= 0;) {
         const lmi_onnx_function *f = lmi_vec_at(&r->functions, (size_t)i);
-        if (strcmp(f->name, n->op) == 0 && strcmp(f->domain, n->domain) == 0 &&
+        if (strcmp(f->name, name) == 0 && strcmp(f->domain, domain) == 0 &&
             strcmp(f->overload, overload) == 0)
             return f;
     }
     return NULL;
+}
+
+lam_status lmi_onnx_function_add(lmi_onnx_reader *r, const lmi_onnx_function *fn, lam_error *e) {
+    if (lmi_onnx_function_of(r, fn->name, fn->domain, fn->overload)) return LAM_OK;
+    LAM_TRY(
+        lmi_map_add(&r->by_name, hash_of(fn->name, fn->domain, fn->overload), (int64_t)r->functions.n, e));
+    return lmi_vec_put(&r->functions, fn, e);
 }
 
 lam_status lmi_onnx_opset_read(lmi_onnx_reader *r, const lmi_field *of, lmi_vec *to, lam_error *e) {
@@ -365,7 +373,7 @@ static lam_status node(lmi_onnx_reader *r, lmi_onnx_scope *s, const lmi_field *o
     }
     draft_free(&d);
     LAM_TRY(status);
-    const lmi_onnx_function *fn = function_of(r, &n, d.overload);
+    const lmi_onnx_function *fn = lmi_onnx_function_of(r, n.op, n.domain, d.overload);
     LAM_TRY(whole_name(r, s, &n, e));
     return fn ? put_inline(r, s, fn, &n, e) : add_node(r, s, &n, e);
 }

@@ -45,11 +45,16 @@ typedef struct lmi_onnx_reader {
     lmi_cursor c;
     lmi_vec namings;   /* lmi_onnx_naming, one a value */
     lmi_vec functions; /* lmi_onnx_function */
-    lmi_map by_function;
-    int64_t work; /* that calls of functions may still make */
+    lmi_map by_name;   /* of functions: a hash of name, domain and overload */
+    int64_t work;      /* that calls of functions may still make */
     int32_t depth;
 } lmi_onnx_reader;
 
+/* The function that the model defines by that name; NULL: there is none. */
+const lmi_onnx_function *lmi_onnx_function_of(const lmi_onnx_reader *r, const char *name, const char *domain,
+                                              const char *overload);
+/* Adds one, unless there is one of its name. */
+lam_status lmi_onnx_function_add(lmi_onnx_reader *r, const lmi_onnx_function *fn, lam_error *e);
 lam_status lmi_onnx_bad(const lmi_onnx_reader *r, uint64_t at, lam_error *e, const char *fmt, ...)
     LAM_PRINTF(4, 5);
 /* Values and nodes are larger than what a file needs to name them: LAM_LIMIT if they take too much memory. */
@@ -72,8 +77,6 @@ lam_status lmi_onnx_tensor_read(lmi_onnx_reader *r, const lmi_field *of, bool sp
 /* Reads a ValueInfoProto: a name, and what `out` is stated to be. */
 lam_status lmi_onnx_stated_read(lmi_onnx_reader *r, const lmi_field *of, lmi_onnx_value *out,
                                 const char **name, lam_error *e);
-/* Adds a function that nodes may call. */
-lam_status lmi_onnx_add_function(lmi_onnx_reader *r, const lmi_onnx_function *fn, lam_error *e);
 /* Adds an operator set that is imported, with its version. */
 lam_status lmi_onnx_opset_read(lmi_onnx_reader *r, const lmi_field *of, lmi_vec *to, lam_error *e);
 /* The result of a Constant whose attribute is no tensor. */

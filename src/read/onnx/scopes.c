@@ -10,7 +10,7 @@
 #include <ctype.h>
 #include <stdio.h>
 
-enum { MOST_PARTS = LMI_ONNX_MOST_PARTS, MOST_PATH = 1024, LEAST_SCOPES = 1 << 15, BYTES_A_SCOPE = 256 };
+enum { MOST_PARTS = LMI_ONNX_MOST_PARTS, MOST_PATH = 1024 };
 
 /* The modules around a node, outermost first. */
 typedef struct chain {
@@ -23,10 +23,14 @@ static lmi_onnx_scope_of *at(const lmi_onnx_scopes *s, int32_t i) { return lmi_v
 /* -- scopes ------------------------------------------------------------------------------------------------
  */
 
+lam_status lmi_onnx_too_many_modules(const lmi_onnx_model *m, lam_error *e) {
+    return lmi_fail(e, LAM_LIMIT, m->file->name, "it names more modules than a file of its size should");
+}
+
 /* The call of a module inside that of its parent, by a key; with `again` a further one, which the key then
  * names. */
-static lam_status add_scope(lmi_onnx_scopes *s, int32_t parent, const char *key, const char *path,
-                            const char *type, bool again, int32_t *out, lam_error *e) {
+static lam_status add_scope(lmi_onnx_scopes *s, const lmi_onnx_model *m, int32_t parent, const char *key,
+                            const char *path, const char *type, bool again, int32_t *out, lam_error *e) {
     const lmi_onnx_scope_of fresh = {parent, path, type};
     *out = (int32_t)lmi_map_get(&s->by_key, key);
     if (*out >= 0 && at(s, *out)->parent == parent && !again) {
@@ -34,9 +38,7 @@ static lam_status add_scope(lmi_onnx_scopes *s, int32_t parent, const char *key,
         if (!known->type) known->type = type;
         return LAM_OK;
     }
-    if (s->at.n >= LEAST_SCOPES + s->file->size / BYTES_A_SCOPE)
-        return lmi_fail(e, LAM_LIMIT, s->file->name,
-                        "its nodes name more modules (%zu) than a file of its size should have", s->at.n);
+    if (lmi_onnx_modules_are_many(m, s->at.n)) return lmi_onnx_too_many_modules(m, e);
     *out = (int32_t)s->at.n;
     LAM_TRY(lmi_vec_put(&s->at, &fresh, e));
     return lmi_map_put(&s->by_key, key, *out, e);
@@ -261,7 +263,7 @@ static lam_status place_node(lmi_onnx_scopes *s, const lmi_onnx_model *m, int32_
         const int32_t known = (int32_t)lmi_map_get(&s->by_key, c.key[i]);
         const bool left = noted && known >= 0 && (i >= s->n_open || s->open[i] != known);
         const bool again = left && reads_from_outside(s, m, n, known);
-        LAM_TRY(add_scope(s, scope, c.key[i], c.path[i], c.type[i], again, &scope, e));
+        LAM_TRY(add_scope(s, m, scope, c.key[i], c.path[i], c.type[i], again, &scope, e));
         s->open[i] = scope;
     }
     s->n_open = c.n;
@@ -286,21 +288,22 @@ static lam_status place_alone(lmi_onnx_scopes *s, const lmi_onnx_model *m, int32
         snprintf(text + strlen(text), sizeof text - strlen(text), "_%d", (int)node);
     const char *name = lmi_strdup(a, text);
     if (!name) return lmi_nomem(e);
-    return add_scope(s, 0, name, name, n->op, false, &s->of[node], e);
+    return add_scope(s, m, 0, name, name, n->op, false, &s->of[node], e);
 }
 
 lam_status lmi_onnx_scopes_of(lmi_onnx_scopes *s, const lmi_onnx_model *m, lmi_arena *a, lam_error *e) {
     const int32_t n = (int32_t)m->nodes.n;
     bool any = false;
     int32_t root;
-    *s = (lmi_onnx_scopes){.file = m->file};
+    *s = (lmi_onnx_scopes){0};
     lmi_vec_init(&s->at, sizeof(lmi_onnx_scope_of));
     lmi_map_init(&s->by_key);
     lmi_map_init(&s->folded_by);
     s->of = lmi_alloc_none(a, n);
     if (!s->of) return lmi_nomem(e);
-    LAM_TRY(add_scope(s, -1, "", "", NULL, false, &root, e));
+    LAM_TRY(add_scope(s, m, -1, "", "", NULL, false, &root, e));
     for (int32_t i = 0; i < n; i++) LAM_TRY(place_node(s, m, i, a, &any, e));
+    any = any || lmi_onnx_modules_are_many(m, (size_t)n);
     for (int32_t i = 0; i < n && !any; i++) LAM_TRY(place_alone(s, m, i, a, e));
     return LAM_OK;
 }

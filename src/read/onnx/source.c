@@ -116,6 +116,7 @@ static lam_status place_of(source *g, const char *path, const char *type,
     int32_t parent = -1, module;
     *out = (int32_t)lmi_map_get(&g->places, path);
     if (*out >= 0) return LAM_OK;
+    if (lmi_onnx_modules_are_many(g->m, g->modules.n)) return lmi_onnx_too_many_modules(g->m, g->e);
     const char *dot = strrchr(path, '.');
     if (*path) {
         const char *around = dot ? lmi_strndup(&g->a, path, (size_t)(dot - path)) : "";

@@ -36,6 +36,12 @@ int32_t lmi_onnx_dtype(int32_t type); /* torch's number; -1: it has none */
  */
 
 enum { LMI_ONNX_MOST_PARTS = 32 };
+/* True if so many modules, or calls of them, are more than a file of this size has. Each takes some 2 KiB of
+ * memory in the end, so that 64 MiB and four times the size are enough for all. */
+static inline bool lmi_onnx_modules_are_many(const lmi_onnx_model *m, size_t n) {
+    return n >= (3 << 13) + m->file->size / 512 || n >= INT32_MAX;
+}
+lam_status lmi_onnx_too_many_modules(const lmi_onnx_model *m, lam_error *e);
 
 /* A call of a module, by the names of nodes; 0 is that of the whole model. */
 typedef struct lmi_onnx_scope_of {
@@ -44,7 +50,6 @@ typedef struct lmi_onnx_scope_of {
     const char *type; /* of the module, "torch.nn.modules.conv.Conv2d", or an operator; NULL: not told */
 } lmi_onnx_scope_of;
 typedef struct lmi_onnx_scopes {
-    const lmi_bytes *file;
     lmi_vec at;     /* lmi_onnx_scope_of, parents first */
     int32_t *of;    /* of each node of the model; -1: it is not pushed */
     int32_t folded; /* batch normalisations that are part of a convolution */

@@ -139,11 +139,12 @@ lam_status lmi_onnx_weight(lmi_onnx_model *m, int32_t value, const lmi_onnx_use 
                                                                  : -1,
                             .storage = as.storage,
                             .object = as.object};
-    for (int32_t i = 0; n && i < n->n_in; i++) {
+    for (size_t k = 0; n && k < sizeof packed / sizeof *packed; k++) {
+        const struct packed *p = &packed[k];
         int64_t sizes[3];
-        const int32_t ndim = lmi_onnx_stored(m, n->in[i]) == value ? lmi_onnx_unpacked(m, n, i, sizes) : -1;
-        if (ndim < 0) continue;
-        const struct packed *p = packed_at(n, i);
+        const bool here = p->at < n->n_in && lmi_onnx_stored(m, n->in[p->at]) == value;
+        const int32_t ndim = here ? lmi_onnx_unpacked(m, n, p->at, sizes) : -1;
+        if (ndim < 0 || packed_at(n, p->at) != p) continue;
         const lmi_onnx_value *scales = lmi_onnx_in(m, n, p->scales);
         to->ndim = ndim;
         to->sizes = lmi_copy(a, sizes, (uint64_t)ndim, sizeof *sizes);

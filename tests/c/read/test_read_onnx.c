@@ -444,6 +444,62 @@ static void names_in_functions_have_a_limit(void **state) {
     refused("names.onnx", LAM_LIMIT, "takes more memory than a file of its size may");
 }
 
+/* What costs a look at each of many for each of many is refused, or is looked up. */
+static void many_of_a_kind_are_bounded(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        lmi_buf g = begun(), m, n;
+        lmi_buf text;
+        lmi_buf_init(&text);
+        for (int i = 0; kind == 0 && i < 30000; i++) { /* a node and a function each */
+            lmi_buf_clear(&text);
+            lmi_putf(&text, "Relu x y%d -", i);
+            n = node_of(lmi_buf_text(&text));
+            put_message(&g, 1, &n);
+        }
+        for (int i = 0; kind == 1 && i < 1000; i++) { /* each in 32 modules of its own */
+            lmi_buf_clear(&text);
+            lmi_putf(&text, "Relu x y%d -", i);
+            n = node_of(lmi_buf_text(&text));
+            lmi_buf_clear(&text);
+            lmi_putf(&text, "m%d", i);
+            for (int k = 0; k < 30; k++) lmi_put(&text, "/a");
+            put_word(&n, 3, lmi_buf_text(&text));
+            put_message(&g, 1, &n);
+        }
+        if (kind == 2) { /* a node of many arguments and results */
+            n = node_of("Own x y -");
+            for (int i = 0; i < 2000; i++) {
+                lmi_buf_clear(&text);
+                lmi_putf(&text, "z%d", i);
+                put_word(&n, 1, "x");
+                put_word(&n, 2, lmi_buf_text(&text));
+            }
+            put_message(&g, 1, &n);
+        }
+        put_stated(&g, 11, "x 1");
+        m = model_of(&g);
+        for (int i = 0; kind == 0 && i < 30000; i++) {
+            lmi_buf_clear(&text);
+            lmi_putf(&text, "F%d", i);
+            put_function(&m, lmi_buf_text(&text), "Relu", 0);
+        }
+        for (int i = 0; kind == 3 && i < 300; i++) {
+            lmi_buf set;
+            lmi_buf_init(&set);
+            put_word(&set, 1, "own");
+            put_message(&m, 8, &set);
+        }
+        save_bytes("many.onnx", &m);
+        lmi_buf_free(&m);
+        lmi_buf_free(&text);
+        if (kind == 0) lam_model_free(opened("many.onnx"));
+        if (kind == 1) refused("many.onnx", LAM_LIMIT, "names more modules than a file of its size should");
+        if (kind == 2) refused("many.onnx", LAM_LIMIT, "more arguments and results than are read, at byte ");
+        if (kind == 3) refused("many.onnx", LAM_LIMIT, "it has more than 256 operator sets, at byte ");
+    }
+}
+
 static void an_opset_that_is_not_known_is_told(void **state) {
     (void)state;
     static const struct {
@@ -511,6 +567,7 @@ int main(void) {
         cmocka_unit_test(a_node_with_thousands_of_arguments_is_read),
         cmocka_unit_test(functions_have_limits),
         cmocka_unit_test(names_in_functions_have_a_limit),
+        cmocka_unit_test(many_of_a_kind_are_bounded),
         cmocka_unit_test(an_opset_that_is_not_known_is_told),
         cmocka_unit_test(memory_may_run_out_anywhere),
     };

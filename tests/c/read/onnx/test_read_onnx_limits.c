@@ -130,6 +130,33 @@ static void what_is_carried_on_is_followed_for_some_rounds(void **state) {
     }
 }
 
+/* A body that carries on very many values is not followed. */
+static void wide_bodies_are_not_followed(void **state) {
+    (void)state;
+    enum { MOST = 512 };
+    for (int32_t carried = MOST; carried <= MOST + 1; carried++) {
+        onnx_text t;
+        int32_t in[2 + MOST + 1], out[MOST + 1];
+        onnx_graph_of(&t, "const n l - 10\nin x f 2\ngraph g i l -|c b -|v f *; c,v\nIdentity w <- v\nend\n"
+                          "Loop y <- n,_,x body=&g");
+        lmi_onnx_node *loop = lmi_onnx_node_at(&t.m, t.m.graph->nodes[t.m.graph->n_nodes - 1]);
+        for (int32_t i = 0; i <= MOST; i++) {
+            in[2 + i] = loop->in[2];
+            out[i] = i ? -1 : loop->out[0];
+        }
+        memcpy(in, loop->in, 2 * sizeof *in);
+        loop->in = in;
+        loop->out = out;
+        loop->n_in = 2 + carried;
+        loop->n_out = carried;
+        assert_int_equal(lmi_onnx_infer(&t.m, NULL, &last), LAM_OK);
+        assert_int_equal(loop->times, carried == MOST ? 10 : -1);
+        if (carried > MOST)
+            assert_string_equal(loop->why, "its body carries on more values than are followed");
+        onnx_forget(&t);
+    }
+}
+
 /* -- axes ------------------------------------------------------------------------------------------------ */
 
 #define ONES_16 "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"
@@ -157,6 +184,7 @@ int main(void) {
         cmocka_unit_test(elements_are_kept_up_to_a_limit),
         cmocka_unit_test(bodies_are_run_up_to_a_limit),
         cmocka_unit_test(what_is_carried_on_is_followed_for_some_rounds),
+        cmocka_unit_test(wide_bodies_are_not_followed),
         cmocka_unit_test(axes_have_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

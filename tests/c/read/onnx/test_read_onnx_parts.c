@@ -459,35 +459,6 @@ static void modules_pass_as_many_tensors_as_a_file_has_room_for(void **state) {
     refused_graph(&g, LAM_LIMIT, "more tensors go into and out of its modules (");
 }
 
-static void nodes_name_as_many_modules_as_a_file_has_room_for(void **state) {
-    (void)state;
-    lmi_buf g = begun();
-    for (int i = 0; i < 40000; i++) {
-        lmi_buf n = begun();
-        put_word(&n, 4, "Q");
-        put_message(&g, 1, &n);
-    }
-    refused_graph(&g, LAM_LIMIT, "its nodes name more modules (");
-}
-
-static void operator_sets_have_a_limit(void **state) {
-    (void)state;
-    lmi_buf g = begun();
-    put_node(&g, "Relu x y -");
-    put_stated(&g, 11, "x 3,4");
-    lmi_buf m = model_of(&g);
-    for (int i = 0; i < 256; i++) {
-        lmi_buf set = begun();
-        char text[16];
-        snprintf(text, sizeof text, "own%d", i);
-        put_word(&set, 1, text);
-        put_number(&set, 2, 1);
-        put_message(&m, 8, &set);
-    }
-    save_and_free("sets.onnx", &m);
-    refused("sets.onnx", LAM_LIMIT, "it has more than 256 operator sets, at byte ");
-}
-
 /* An attribute that is one of a function's call, in a node that no function has, is left out. */
 static void an_attribute_of_no_call_is_left_out(void **state) {
     (void)state;
@@ -647,8 +618,6 @@ int main(void) {
         cmocka_unit_test(a_function_may_hand_on_or_lack_an_argument),
         cmocka_unit_test(a_long_function_that_is_called_too_often_is_refused),
         cmocka_unit_test(modules_pass_as_many_tensors_as_a_file_has_room_for),
-        cmocka_unit_test(nodes_name_as_many_modules_as_a_file_has_room_for),
-        cmocka_unit_test(operator_sets_have_a_limit),
         cmocka_unit_test(an_attribute_of_no_call_is_left_out),
         cmocka_unit_test(the_first_stated_shape_counts),
         cmocka_unit_test(a_body_that_is_not_followed_is_unknown),
