@@ -9,10 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { LEAST_VALUES = 1 << 20 };
+
 typedef struct reader {
     lmi_json *j;
     char *start, *p, *end; /* *end is NUL, which ends every loop over the text */
     uint32_t open, depth;  /* the innermost list or object that is open, 0: none */
+    size_t most;           /* values that are kept at once: what is written has one every 6 bytes or more */
     const lmi_json_limits *limits;
     lmi_json_take *take; /* NULL: all values are kept */
     void *of;
@@ -291,6 +294,10 @@ static lam_status read_all(reader *r) {
         bool whole;
         if (in_object(r)) LAM_TRY(read_name(r));
         LAM_TRY(read_value(r, &whole));
+        if (r->j->n > r->most)
+            return lmi_fail_at(r->e, LAM_LIMIT, r->p - r->start, r->where,
+                               "it has more values than a text of its size should, at byte %lld",
+                               (long long)(r->p - r->start));
         if (whole) {
             LAM_TRY(read_behind(r, &more));
             LAM_TRY(give(r));
@@ -317,6 +324,7 @@ lam_status lmi_json_read_each(lmi_json *j, char *text, size_t n, const lmi_json_
                 .start = text,
                 .p = text,
                 .end = text + n,
+                .most = LEAST_VALUES + n / 4,
                 .limits = limits,
                 .take = take,
                 .of = of,

@@ -42,7 +42,8 @@ typedef struct lmi_json_limits {
 /* Reads the n bytes at `text`, which must have room for one byte more. Texts are decoded in place, with a NUL
  * behind each; an escaped NUL and half of a surrogate pair become U+FFFD. `text` must outlive the values.
  * `where` names the text in errors, whose `at` is the byte. LAM_SYNTAX: it is no JSON; LAM_LIMIT: it is too
- * large or too deep. On failure there is nothing to free. */
+ * large or too deep, or has more values than a million and one for four bytes. On failure there is nothing to
+ * free. */
 lam_status lmi_json_read(lmi_json *j, char *text, size_t n, const lmi_json_limits *limits, const char *where,
                          lam_error *e);
 /* The same, but if the whole is an object, `take` gets each name with its value, and then both are forgotten,

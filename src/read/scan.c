@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { HEAD = 512, MOST_NESTED = 3, MOST_PICKLES = 1000, MOST_UNREAD = 100, LEAST_ENTRY = 64 << 20 };
+enum { HEAD = 512, MOST_NESTED = 3, MOST_PICKLES = 1000, MOST_UNREAD = 100, LEAST_ENTRY = 16 << 20 };
 
 struct lam_scan {
     lmi_arena arena;
@@ -141,9 +141,9 @@ static lam_status open_entry(lam_scan *s, const lmi_zip *z, const lmi_zip_entry 
     size_t n;
     if (!entry->deflated) return lmi_zip_part(z, entry, part, why);
     s->made += entry->size;
-    if (s->made > LEAST_ENTRY + 4 * s->size)
+    if (s->made > LEAST_ENTRY + 2 * s->size)
         return lmi_fail(why, LAM_LIMIT, NULL, "it decompresses to more than a file of its size should");
-    LAM_TRY(lmi_zip_all(z, entry, LEAST_ENTRY + 4 * s->size, all, &n, why));
+    LAM_TRY(lmi_zip_all(z, entry, LEAST_ENTRY + 2 * s->size, all, &n, why));
     *part = lmi_bytes_of(*all, n, entry->name);
     return LAM_OK;
 }

@@ -3,7 +3,7 @@
  * The archive: which entry is the program, its JSON, and errors that name a place in it. */
 #include "read/pt2/pt2.h"
 
-enum { DEEPEST_JSON = 512, LEAST_PROGRAM = 16 << 20 };
+enum { DEEPEST_JSON = 512, LEAST_PROGRAM = 8 << 20 };
 
 /* -- the program ----------------------------------------------------------------------------------------- */
 

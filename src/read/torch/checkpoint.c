@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LEAST_PICKLE = 64 << 20, TAR_BLOCK = 512, TAR_SUM = 148, TAR_DIGITS = 8 };
+enum { LEAST_PICKLE = 16 << 20, TAR_BLOCK = 512, TAR_SUM = 148, TAR_DIGITS = 8 };
 
 /* The number that marks a legacy file, as torch pickles it. */
 static const unsigned char magic[] = {0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9,
@@ -87,7 +87,7 @@ static lam_status read_pickle(lmi_tensors *t, const lmi_zip_entry *entry, lmi_st
     char path[512], *all = NULL;
     lmi_bytes part;
     if (entry->deflated) {
-        LAM_TRY(lmi_zip_all(in->zip, entry, LEAST_PICKLE + 4 * in->of->size, &all, &n, e));
+        LAM_TRY(lmi_zip_all(in->zip, entry, LEAST_PICKLE + 2 * in->of->size, &all, &n, e));
         part = lmi_bytes_of(all, n, entry->name);
     } else {
         LAM_TRY(lmi_zip_part(in->zip, entry, &part, e));
@@ -189,6 +189,7 @@ static lam_status read_legacy(lmi_tensors *t, const lmi_bytes *of, lam_error *e)
     for (uint64_t at = 0; s == LAM_OK && n < ALL; n++) {
         s = lmi_pickle_read(&p[n], of, at, e);
         at = p[n].end;
+        if (n < BEFORE) lmi_pickle_free(&p[n]);
     }
     if (s == LAM_OK) s = read_saved(t, &p[SAVED], &p[NAMES], &in, e);
     for (int i = 0; i < n; i++) lmi_pickle_free(&p[i]);

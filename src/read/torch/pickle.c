@@ -620,8 +620,9 @@ lam_status lmi_pickle_read(lmi_pickle *p, const lmi_bytes *of, uint64_t at, lam_
     lmi_vec_init(&p->items, sizeof(lmi_pickled_items));
     lmi_vec_init(&p->call, sizeof(lmi_pickled_call));
     lmi_vec_init(&p->global, sizeof(lmi_pickled_global));
-    uint64_t size = at < of->size ? of->size - at : 0;
-    machine m = {.p = p, .from = at, .limit = LEAST_MEMORY + 2 * size, .e = e};
+    const uint64_t size = at < of->size ? of->size - at : 0;
+    const uint64_t room = of->fd < 0 ? size : 2 * size; /* what is in memory has taken some */
+    machine m = {.p = p, .from = at, .limit = LEAST_MEMORY + room, .e = e};
     lmi_arena_init(&p->arena, m.limit);
     lmi_vec_init(&m.stack, sizeof(int32_t));
     lmi_vec_init(&m.marks, sizeof(int32_t));

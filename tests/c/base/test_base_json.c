@@ -251,6 +251,25 @@ static void limits_hold(void **state) {
     done(&g);
 }
 
+/* Values take more memory than the shortest texts of them. */
+static void values_have_a_limit(void **state) {
+    (void)state;
+    enum { MOST = 1 << 20 };
+    for (int wide = 0; wide < 2; wide++) { /* "0," and "1000000," */
+        lmi_buf b;
+        lmi_buf_init(&b);
+        lmi_putc(&b, '[');
+        for (int i = 0; i < 2 * MOST; i++) lmi_put(&b, wide ? "1000000," : "0,");
+        lmi_put(&b, "1]");
+        const lmi_json_limits limits = {.depth = 1, .size = UINT32_MAX};
+        given g = read_n(lmi_buf_text(&b), b.n, &limits);
+        assert_int_equal(g.status, wide ? LAM_OK : LAM_LIMIT);
+        if (!wide) assert_non_null(strstr(g.e.text, "more values than a text of its size should, at byte "));
+        done(&g);
+        lmi_buf_free(&b);
+    }
+}
+
 static void names_are_indexed(void **state) {
     (void)state;
     given g = read_text("{\"a\":1,\"b\":{\"x\":1,\"y\":2,\"x\":3},\"c\":[]}");
@@ -467,6 +486,7 @@ int main(void) {
         cmocka_unit_test(infinity_is_read_where_it_may_stand),
         cmocka_unit_test(errors_name_the_byte),
         cmocka_unit_test(limits_hold),
+        cmocka_unit_test(values_have_a_limit),
         cmocka_unit_test(names_are_indexed),
         cmocka_unit_test(paths_lead_to_values),
         cmocka_unit_test(random_texts_are_read_whole),

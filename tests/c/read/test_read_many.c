@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files of weights with more tensors and modules than their size allows. */
-#include "kit/weights.h"
+ * Files of weights with more tensors and modules than their size allows, or a pickle that becomes more. */
+#include "kit/pickled.h"
 
 static void refused_bytes(lmi_buf b, const char *part) {
     save_bytes("many.weights", &b);
@@ -53,10 +53,20 @@ static void more_tensors_than_a_file_should_have_are_refused(void **state) {
     lam_model_free(m);
 }
 
+static void what_a_compressed_pickle_becomes_is_bounded(void **state) {
+    (void)state;
+    static const char noise[70000] = {7};
+    zipped z = zip_begin();
+    zip_put(&z, "net/data.pkl", noise, sizeof noise, 20000000, 8);
+    zip_save("packed.pt", &z);
+    refused("packed.pt", LAM_LIMIT, "has 20000000 bytes, and at most ");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_many_parts_are_bounded),
         cmocka_unit_test(more_tensors_than_a_file_should_have_are_refused),
+        cmocka_unit_test(what_a_compressed_pickle_becomes_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
