@@ -159,8 +159,9 @@ size_t lmi_clean(char *s);
  * Asian ones. */
 size_t lmi_width(const char *s);
 size_t lmi_width_of(const char *s, size_t bytes); /* of its first bytes */
-/* Byte length of the longest prefix of `s` that is at most `columns` wide. */
+/* Byte length of the longest prefix of `s`, or of its first bytes, that is at most `columns` wide. */
 size_t lmi_fit(const char *s, size_t columns);
+size_t lmi_fit_in(const char *s, size_t bytes, size_t columns);
 /* Puts a text in at most `columns`: dots replace the middle of a wider one, whose end gets `end` columns;
  * without room for anything beside them, its beginning is put. A mark that would combine with the dots is
  * left out. */

@@ -46,17 +46,18 @@ static void pay(lmi_flow *f, size_t columns) {
 
 static void put_word(lmi_flow *f, const char *style, const char *word, size_t n) {
     for (const char *s = word, *end = word + n; s < end;) {
-        size_t room = room_of(f);
-        size_t columns = lmi_width_of(s, (size_t)(end - s));
-        if (columns > room && !f->fresh) {
+        size_t room = room_of(f), left = (size_t)(end - s), fits = lmi_fit_in(s, left, room);
+        const bool longer = fits < left;
+        if (longer && !f->fresh) {
             start_line(f);
             continue;
         }
-        size_t fits = columns > room && !f->whole ? lmi_fit(s, room) : (size_t)(end - s);
+        size_t columns = longer ? room : lmi_width_of(s, left); /* never behind the page's end */
+        if (!longer || f->whole) fits = left;
         uint32_t code;
         if (fits == 0) fits = lmi_utf8(s, &code); /* a page of one column can't hold a wide character */
         paint(f, style, s, fits);
-        f->column += columns > room ? room : columns; /* never behind the page's end */
+        f->column += columns;
         f->fresh = false;
         s += fits;
     }

@@ -103,16 +103,17 @@ size_t lmi_width_of(const char *s, size_t bytes) {
 
 size_t lmi_width(const char *s) { return lmi_width_of(s, SIZE_MAX); }
 
-size_t lmi_fit(const char *s, size_t columns) {
-    const char *start = s;
-    size_t used = 0;
+size_t lmi_fit_in(const char *s, size_t bytes, size_t columns) {
+    size_t at = 0, used = 0;
     uint32_t code;
-    for (size_t n; (n = lmi_utf8(s, &code)) != 0; s += n) {
+    for (size_t n; at < bytes && (n = lmi_utf8(s + at, &code)) != 0; at += n) {
         used += columns_of(code);
         if (used > columns) break;
     }
-    return (size_t)(s - start);
+    return at;
 }
+
+size_t lmi_fit(const char *s, size_t columns) { return lmi_fit_in(s, SIZE_MAX, columns); }
 
 bool lmi_listed(const char *list, const char *word) {
     size_t n = strlen(word);
