@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LEAST_CODE = 16 << 20 };
+enum { LEAST_CODE = 16 << 20, MOST_LIST = 16 << 10 /* which is searched for each tensor */ };
 
 void lmi_script_init(lmi_script *s, const lmi_storages *in, lmi_arena *a) {
     *s = (lmi_script){.in = in, .a = a, .left = LEAST_CODE + 4 * in->of->size};
@@ -31,7 +31,7 @@ static lam_status take_list(lmi_script *s, const char *line, size_t n, const cha
     if (*to || strncmp(from, name, wide) != 0 || strncmp(from + wide, " = [", 4) != 0) return LAM_OK;
     from += wide + 4;
     const size_t left = n - (size_t)(from - line);
-    if (!left || line[n - 1] != ']') return LAM_OK;
+    if (!left || left > MOST_LIST || line[n - 1] != ']') return LAM_OK;
     *to = lmi_strndup(s->a, from, left - 1);
     return *to ? LAM_OK : lmi_nomem(e);
 }

@@ -241,6 +241,24 @@ static void code_tells_which_tensors_are_parameters(void **state) {
     oom_sweep_reads(read_once, "script.pt");
 }
 
+/* A list is searched for each tensor, so one that no class has is not kept. */
+static void a_list_that_is_too_long_tells_nothing(void **state) {
+    (void)state;
+    static char code[40 << 10];
+    lmi_buf list;
+    lmi_buf_init(&list);
+    for (int i = 0; i < 4000; i++) lmi_put(&list, "\"z\", ");
+    snprintf(code, sizeof code, "class Own(Module):\n  __parameters__ = [%s]\n  __buffers__ = [\"a\", ]\n",
+             lmi_buf_text(&list));
+    lmi_buf_free(&list);
+    save_script("__torch__.net.deep", "net/code/__torch__/net/deep.py", code, 0);
+    lam_model *m = opened("script.pt");
+    lam_costs *c = costs_of(m);
+    is_exactly(lam_costs_params(c).params, 12);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_are_found_however_an_object_was_made),
@@ -248,6 +266,7 @@ int main(void) {
         cmocka_unit_test(a_state_may_be_a_row_of_values),
         cmocka_unit_test(an_object_of_cpp_has_its_tensors_in_its_state),
         cmocka_unit_test(code_tells_which_tensors_are_parameters),
+        cmocka_unit_test(a_list_that_is_too_long_tells_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
