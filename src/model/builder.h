@@ -84,7 +84,10 @@ lmi_push_sized(lam_builder *b, lmi_vec *v, const char *what, const void *item, s
                lam_error *e) {
     if (v->n >= most)
         return lmi_fail(e, LAM_LIMIT, what, "there are more than %zu; capture a part of the model", most);
-    if ((v->n + 1) * size > b->arena.limit - b->arena.used) return lmi_nomem(e);
+    if ((v->n + 1) * size > b->arena.limit - b->arena.used) {
+        b->arena.full = true;
+        return lmi_nomem(e);
+    }
     void *to = v->n < v->cap ? (char *)v->data + v->n++ * size : lmi_vec_push(v);
     if (!to) return lmi_nomem(e);
     memcpy(to, item, size);

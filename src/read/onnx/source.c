@@ -3,6 +3,7 @@
  * A graph as calls of lam_build_*: modules and their places, the tensors that they own, their calls with what
  * goes in and out, and an operator for each node. */
 #include "read/onnx/source.h"
+#include "model/builder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -518,6 +519,7 @@ lam_status lmi_onnx_build(lam_model **out, lmi_onnx_model *m, const lam_read_opt
     lmi_vec_free(&g.in);
     lmi_vec_free(&g.out);
     s = lmi_bytes_limit(m->file, &g.a, s, e);
+    if (g.b) s = lmi_bytes_limit(m->file, &g.b->arena, s, e);
     lmi_arena_free(&g.a);
     if (s == LAM_OK) return lam_builder_finish(g.b, out, e);
     lam_builder_free(g.b);

@@ -4,14 +4,15 @@
  * tell beyond it. Only the nodes tell classes. */
 #include "read/pt2/pt2.h"
 
-enum { DEEPEST = 64, LEAST_MODULES = 1 << 16, BYTES_A_MODULE = 64, LEAST_NAMES = 16 << 20 };
+/* A module or a call takes some 2 KiB of memory in the end. */
+enum { DEEPEST = 64, LEAST_MODULES = 3 << 13, BYTES_A_MODULE = 512, LEAST_NAMES = 16 << 20 };
 
-static lam_status check_room(const lmi_pt2 *p) {
-    if (p->modules.n < LEAST_MODULES + p->of->size / BYTES_A_MODULE &&
+lam_status lmi_pt2_check_modules(const lmi_pt2 *p) {
+    if (p->modules.n + p->calls.n < 2 * (LEAST_MODULES + p->of->size / BYTES_A_MODULE) &&
         p->names < LEAST_NAMES + 2 * p->of->size)
         return LAM_OK;
     return lmi_fail(p->e, LAM_LIMIT, p->of->name,
-                    "its program names more modules than a file of its size should have (%zu)", p->modules.n);
+                    "its program names or calls more modules than a file of its size should");
 }
 
 /* The module at a path of n bytes; -1: there is none. */
@@ -31,7 +32,7 @@ static lam_status add(lmi_pt2 *p, int32_t parent, const char *path, size_t n, si
     if (!kept) return lmi_nomem(p->e);
     const lmi_pt2_module m = {.path = kept, .name = kept + name, .parent = parent, .index = -1};
     p->names += n + 1;
-    LAM_TRY(check_room(p));
+    LAM_TRY(lmi_pt2_check_modules(p));
     *out = (int32_t)p->modules.n;
     LAM_TRY(lmi_map_add(&p->by_path, lmi_hash(path, n), *out, p->e));
     return lmi_vec_put(&p->modules, &m, p->e);

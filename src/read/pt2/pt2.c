@@ -2,6 +2,7 @@
  *
  * A read from its beginning to the model. */
 #include "read/pt2/pt2.h"
+#include "model/builder.h"
 #include "read/weights/weights.h"
 
 #include <stdlib.h>
@@ -86,7 +87,8 @@ lam_status lmi_pt2_read(const lmi_bytes *of, lmi_zip *z, const lam_read_options 
     lmi_pt2 p = {.of = of, .o = o, .other = other, .e = e};
     init(&p);
     if (z) p.zip = *z, *z = (lmi_zip){0};
-    const lam_status s = lmi_bytes_limit(of, &p.arena, read_all(&p, out), e);
+    lam_status s = lmi_bytes_limit(of, &p.arena, read_all(&p, out), e);
+    if (p.b) s = lmi_bytes_limit(of, &p.b->arena, s, e);
     release(&p);
     return s;
 }

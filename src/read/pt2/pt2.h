@@ -130,6 +130,7 @@ typedef struct lmi_pt2 {
     uint32_t stack;              /* in the JSON: the modules around the last node that names them; or 0 */
     bool hides;                  /* graphs that values decide on may run in modules without a call */
     int32_t decided;             /* operators of which sizes decide what they run */
+    bool again;                  /* the graph that is walked is in one that runs more than once */
     int64_t repeated;            /* nodes and tensors that graphs which run more than once have added */
     int32_t masked;              /* attentions with a mask that the program makes */
     bool training;               /* layers were in training mode */
@@ -199,6 +200,8 @@ void lmi_pt2_drop(lmi_pt2 *p);
 
 lam_status lmi_pt2_walk(lmi_pt2 *p);
 
+/* LAM_LIMIT: more modules, or calls of them, than a file of its size should have. */
+lam_status lmi_pt2_check_modules(const lmi_pt2 *p);
 /* The module at a path of n bytes, which is added if it is new, with those above it. */
 lam_status lmi_pt2_module_of(lmi_pt2 *p, const char *path, size_t n, int32_t *out);
 /* The modules of the program's list and of the names of weights. */

@@ -9,6 +9,7 @@ enum {
     DEEPEST_STACK = 256,
     DEEPEST_GRAPH = 48,
     MOST_REPEATED = 1 << 16, /* nodes and tensors that graphs which run more than once may add */
+    MOST_PAIRS = 1 << 20,    /* of an argument and a result of a node: each may be the other */
     UNIQUE_KEYS = 8,
     OUTSIDE = -2,
     LEAST_ENDS = 1 << 19,
@@ -118,6 +119,7 @@ static lam_status new_call(lmi_pt2 *p, int32_t module, const char *key) {
                             .first_out = -1,
                             .last_out = -1,
                             .last = -1};
+    LAM_TRY(lmi_pt2_check_modules(p));
     LAM_TRY(lmi_vec_put(&p->calls, &c, p->e));
     LAM_TRY(lmi_map_put(&p->calls_by_key, key, index, p->e));
     return open_call(p, index, key);
@@ -368,7 +370,7 @@ static int64_t times_of(lmi_pt2 *p, uint32_t graph) {
         times = entries_of(p, 1);
     else if (strcmp(p->now.op, "higher_order::scan") == 0)
         times = entries_of(p, 2);
-    else
+    else if (!p->again)
         return 1;
     const int64_t each = 1 + lmi_json_size(&p->j, lmi_json_get(&p->j, graph, "nodes")) +
                          lmi_json_size(&p->j, lmi_json_get(&p->j, graph, "tensor_values"));
@@ -388,6 +390,8 @@ static lam_status walk_inner(lmi_pt2 *p, uint32_t graph, int32_t depth, int64_t 
         s = lmi_vec_put(i < p->now.n_in ? &operands : &results, &v, p->e);
     }
     const bool apart = repeats(p->now.op); /* the graph gets parts of the tensors */
+    const bool again = p->again;
+    p->again = again || times > 1;
     lmi_pt2_drop(p);
     for (size_t i = 0; s == LAM_OK && apart && i < operands.n; i++)
         if (((const int32_t *)operands.data)[i] >= 0) s = use(p, ((const int32_t *)operands.data)[i], top(p));
@@ -396,6 +400,7 @@ static lam_status walk_inner(lmi_pt2 *p, uint32_t graph, int32_t depth, int64_t 
         if (s == LAM_OK) s = pass_in(p, scope, &operands, apart);
         if (s == LAM_OK) s = walk(p, scope, depth + 1);
     }
+    p->again = again;
     if (s == LAM_OK && times > 0) s = pass_out(p, scope, &results, times > 1);
     lmi_vec_free(&operands);
     lmi_vec_free(&results);
@@ -430,6 +435,8 @@ static lam_status walk_node(lmi_pt2 *p, uint32_t node, int32_t scope, int32_t de
     p->hides = p->hides || (p->now.graphs && (!graph || p->decided));
     if (graph) return walk_inner(p, graph, depth, times);
     if (p->now.op) {
+        if (p->now.n_in && p->now.n_out > MOST_PAIRS / p->now.n_in)
+            return lmi_pt2_bad(p, node, "a node with more arguments and results than are read");
         note_mode(p);
         return note(p);
     }

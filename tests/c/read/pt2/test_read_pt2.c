@@ -332,7 +332,7 @@ static void conditions_of_sizes_choose_a_graph(void **state) {
     "{\"target\":\"torch.ops.higher_order." op "\",\"inputs\":[{\"name\":\"\",\"arg\":{\"as_graph\":"        \
     "{\"name\":\"f\",\"graph\":" GRAPH(                                                                      \
         UNARY("relu")) "}}}," before "{\"name\":\"\",\"arg\":{\"as_tensors\":[{\"name\":\"x\"}]}},{"         \
-                                     "\"name\":\"\",\"arg\":{\"as_int\":%d}}],"                              \
+                       "\"name\":\"\",\"arg\":{\"as_int\":%d}}],"                                            \
                        "\"outputs\":[{\"as_tensor\":{\"name\":\"y\"}}]," STACK "}"
 #define NOTHING "{\"name\":\"\",\"arg\":{\"as_none\":true}},"
 
@@ -373,6 +373,41 @@ static void graphs_run_for_each_entry(void **state) {
         lam_model_free(m);
     }
     oom_sweep_parts(read_once, "each.pt2");
+}
+
+/* What runs once inside of a graph that runs for each entry counts with its own nodes each time. */
+static void graphs_inside_of_repeated_ones_have_a_limit(void **state) {
+    (void)state;
+    enum { ENTRIES = 10000, INSIDE = 200, MOST = 1 << 16 };
+    lmi_buf b;
+    lmi_buf_init(&b);
+    lmi_put(
+        &b,
+        "{\"target\":\"torch.ops.higher_order.map_impl\",\"inputs\":[{\"name\":\"\",\"arg\":{\"as_graph\":"
+        "{\"name\":\"f\",\"graph\":{\"inputs\":[{\"as_tensor\":{\"name\":\"a\"}}],\"outputs\":[{\"as_"
+        "tensor\":"
+        "{\"name\":\"b\"}}],\"tensor_values\":{" TENSOR("a", INT("3")) "," TENSOR(
+            "b", INT("3")) "},"
+                           "\"nodes\":[{\"target\":\"torch.ops.higher_order.wrap\",\"inputs\":[{\"name\":"
+                           "\"\",\"arg\":{\"as_graph\":"
+                           "{\"name\":\"g\",\"graph\":{\"inputs\":[{\"as_tensor\":{\"name\":\"a\"}}],"
+                           "\"outputs\":[{\"as_tensor\":"
+                           "{\"name\":\"b\"}}],\"tensor_values\":{" TENSOR("a", INT("3")) "," TENSOR(
+                               "b", INT("3")) "},\"nodes\":[");
+    for (int i = 0; i < INSIDE; i++) lmi_putf(&b, "%s%s", i ? "," : "", UNARY("relu"));
+    lmi_put(&b, "]}}}},{\"name\":\"\",\"arg\":{\"as_tensor\":{\"name\":\"a\"}}}],\"outputs\":[{\"as_tensor\":"
+                "{\"name\":\"b\"}}],\"metadata\":{}}]}}}},{\"name\":\"\",\"arg\":{\"as_tensors\":[{\"name\":"
+                "\"x\"}]}}],"
+                "\"outputs\":[{\"as_tensor\":{\"name\":\"y\"}}]," STACK "}");
+    save_program("inside.pt2", lmi_buf_text(&b),
+                 TENSOR("x", INT("10000") "," INT("3")) "," TENSOR("y", INT("10000") "," INT("3")),
+                 "{\"fqn\":\"\"}");
+    lmi_buf_free(&b);
+    lam_model *m = opened("inside.pt2");
+    assert_string_equal(lam_model_op(m, 0)->sig->name, "aten::relu");
+    assert_non_null(lam_model_op(m, ENTRIES - 1));
+    assert_null(lam_model_op(m, MOST));
+    lam_model_free(m);
 }
 
 /* A file at other values of its open sizes, and how the FLOPs of its one operator grow with the size of x. */
@@ -522,7 +557,7 @@ static void depths_are_bounded(void **state) {
         lmi_put(&b, "\"}");
     }
     save_program("bad.pt2", RELU, TWO, b.s);
-    refused("bad.pt2", LAM_LIMIT, "names more modules");
+    refused("bad.pt2", LAM_LIMIT, "names or calls more modules");
     lmi_buf_free(&b);
 }
 
@@ -556,6 +591,7 @@ int main(void) {
         cmocka_unit_test(a_long_row_of_signs_is_unknown),
         cmocka_unit_test(conditions_of_sizes_choose_a_graph),
         cmocka_unit_test(graphs_run_for_each_entry),
+        cmocka_unit_test(graphs_inside_of_repeated_ones_have_a_limit),
         cmocka_unit_test(totals_grow_with_open_sizes),
         cmocka_unit_test(damaged_programs_are_refused_with_the_place),
         cmocka_unit_test(a_schema_that_is_not_known_is_told),
