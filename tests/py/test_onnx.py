@@ -374,6 +374,18 @@ def test_a_causal_convolution_is_one_of_each_channel(tmp_path, domain):
     assert int(report.macs) == 2 * 6 * 9 * 4
 
 
+@pytest.mark.parametrize("domain", ["", "com.microsoft"])
+@pytest.mark.parametrize("rule, of_keys", [("linear", 1), ("gated", 1), ("delta", 2), ("gated_delta", 2)])
+def test_a_linear_attention_multiplies_with_its_states(tmp_path, domain, rule, of_keys):
+    heads = {"q_num_heads": 4, "kv_num_heads": 2, "update_rule": rule}
+    weights = {"k": (1, (2, 7, 12)), "v": (1, (2, 7, 10))}
+    nodes = [onnx.helper.make_node("LinearAttention", ["x", "k", "v"], ["y", "s"], domain=domain, **heads)]
+    ends = ("x", (2, 7, 24)), ("y", (2, 7, 20))
+    report, sizes = costs_of(tmp_path / "net.onnx", nodes, *ends, weights)
+    assert sizes == [(2, 7, 20)]
+    assert int(report.macs) == 2 * 7 * 6 * 5 * (2 * of_keys + 4)
+
+
 def test_words_are_operators_that_onnx_has():
     name = re.compile(r'^NAME\("onnx::(\w+)', re.MULTILINE)
     known = {schema.name for schema in onnx.defs.get_all_schemas_with_history() if schema.domain == ""}

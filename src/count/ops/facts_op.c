@@ -174,6 +174,7 @@ static lmi_op_family *const families[LMI_N_KINDS] = {
     [LMI_K_attend_efficient_backward] = lmi_op_attention,
     [LMI_K_attend_fused] = lmi_op_fused,
     [LMI_K_rotate] = lmi_op_fused,
+    [LMI_K_attend_linear] = lmi_op_fused,
     [LMI_K_experts] = lmi_op_fused,
     [LMI_K_skip_norm] = lmi_op_norm,
     [LMI_K_fused_mha] = lmi_op_attention,

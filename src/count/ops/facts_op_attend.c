@@ -234,12 +234,21 @@ static void experts(const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_of_expert, parts && parts->type == LAM_INTS ? all : -1);
 }
 
+static void linear(const lmi_slots *s, lmi_facts *f) {
+    const int64_t n = lmi_op_numel(s, LMI_S_x), width = lmi_axis(s->at[LMI_S_x].shape, -1);
+    int64_t products = -1;
+    lmi_fact_set(f, LMI_FACT_rows, n >= 0 && width > 0 ? n / width : -1);
+    lmi_fact_set(f, LMI_FACT_of_state, number(s, LMI_S_of_state, -1, &products) ? products : -1);
+}
+
 void lmi_op_fused(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     (void)m, (void)op;
     if (k == LMI_K_rotate)
         rotation(s, f);
     else if (k == LMI_K_experts)
         experts(s, f);
+    else if (k == LMI_K_attend_linear)
+        linear(s, f);
     else
         attention(s, f);
 }

@@ -53,5 +53,6 @@ lam_status lmi_onnx_group_query(lmi_onnx_op *o);
 lam_status lmi_onnx_multi_head(lmi_onnx_op *o);
 lam_status lmi_onnx_packed_attention(lmi_onnx_op *o);
 lam_status lmi_onnx_rotary(lmi_onnx_op *o);
+lam_status lmi_onnx_linear_attention(lmi_onnx_op *o);
 
 #endif

@@ -306,3 +306,26 @@ lam_status lmi_onnx_rotary(lmi_onnx_op *o) {
     }
     return LAM_OK;
 }
+
+/* -- linear attention --------------------------------------------------------------------------------------
+ */
+
+/* Queries, keys and values have their heads in the last axis; the state of a head is a key by a value. */
+lam_status lmi_onnx_linear_attention(lmi_onnx_op *o) {
+    const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, "update_rule");
+    const char *rule = a && a->s ? a->s : "gated_delta";
+    const bool delta = strcmp(rule, "delta") == 0 || strcmp(rule, "gated_delta") == 0;
+    const bool known = delta || strcmp(rule, "linear") == 0 || strcmp(rule, "gated") == 0;
+    const lmi_onnx_value *q = in(o, 0), *v = in(o, 2);
+    const int64_t asking = lmi_onnx_int(o->n, "q_num_heads", 0), kept = lmi_onnx_int(o->n, "kv_num_heads", 0);
+    int64_t products = -1;
+    if (known && is_known(q) && is_known(v) && q->ndim == 3 && v->ndim == 3 && asking > 0 && kept > 0) {
+        const int64_t state = lmi_times(q->sizes[2] / asking, v->sizes[2] / kept);
+        const int64_t made = lmi_times(kept, lmi_times(1 + delta, state));
+        products = lmi_plus(made, lmi_times(asking > kept ? asking : kept, state));
+    }
+    LAM_TRY(first(o));
+    if (products >= 0) LAM_TRY(lmi_onnx_put_int(o, 1, products));
+    for (int32_t i = 1; i < o->n->n_in; i++) LAM_TRY(lmi_onnx_put_tensor(o, i, 1 + i));
+    return LAM_OK;
+}

@@ -456,10 +456,11 @@ void lmi_infer_linear_attention(lmi_node_at *s) {
     if (!heads_of(lmi_shaped(s, 0), n_q, &q)) return;
     heads_of(lmi_arg(s, 1), n, &k);
     heads_of(lmi_arg(s, 2), n, &v);
-    const int64_t y[] = {q.batch, q.steps, lmi_size_times(n_q, v.each)},
-                  state[] = {q.batch, n, k.each, v.each};
+    const int64_t y[] = {q.batch, q.steps, lmi_size_times(n_q > n ? n_q : n, v.each)};
+    const int64_t states = lmi_onnx_int(s->n, "state_window", 0);
+    const int64_t state[] = {states, q.batch, n, k.each, v.each};
     lmi_set(s, 0, 3, y);
-    lmi_set(s, 1, 4, state);
+    lmi_set(s, 1, states ? 5 : 4, states ? state : state + 1);
 }
 
 void lmi_infer_causal_conv(lmi_node_at *s) {

@@ -595,6 +595,34 @@ static void experts(void **state) {
     op_says(-1, -1, -1);
 }
 
+/* The reader of ONNX says how many products a position has with all states. */
+static void linear_attention(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 10000); i++) {
+        reseed((uint64_t)i);
+        const int64_t steps = pick(0, 4), key = pick(1, 3), value = pick(1, 3), kept = pick(1, 2),
+                      asking = kept * pick(1, 2), delta = pick(0, 1);
+        op_new(coin() ? "onnx::LinearAttention" : "com.microsoft::LinearAttention");
+        in_whole(0, SIZES(2, steps, asking * key));
+        in_int(1, key * value * (kept * (1 + delta) + asking));
+        in_whole(2, SIZES(2, steps, kept * key));
+        in_whole(3, SIZES(2, steps, kept * value));
+        out_whole(0, SIZES(2, steps, asking * value));
+        for (int64_t at = 0; at < 2 * steps; at++) {
+            for (int64_t head = 0; head < kept; head++) {
+                for (int64_t row = 0; row < key; row++) projection(1, 1, value);
+                if (delta) projection(1, key, value);
+            }
+            for (int64_t head = 0; head < asking; head++) projection(1, key, value);
+        }
+        op_proves_but(1 << LAM_FLOPS);
+    }
+    op_new("onnx::LinearAttention");
+    in_tensor(0, SIZES(2, 3, 4));
+    out_tensor(0, SIZES(2, 3, 4));
+    op_says(-1, -1, 48);
+}
+
 /* Fused kernels in which nothing was seen: projections, attention and the feed-forward block by hand. */
 static void whole_layers(void **state) {
     (void)state;
@@ -635,6 +663,7 @@ int main(void) {
         cmocka_unit_test(fused),
         cmocka_unit_test(fused_without_sizes),
         cmocka_unit_test(rotation),
+        cmocka_unit_test(linear_attention),
         cmocka_unit_test(experts),
         cmocka_unit_test(whole_layers),
     };

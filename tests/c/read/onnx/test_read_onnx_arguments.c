@@ -560,6 +560,13 @@ static void blocks_and_states_are_told(void **state) {
          "onnx::CausalConvWithState.act 0:2x6x9 1:6x1x4 3:[1] 4:[3] 5:[1] 6:false 7:[0] 8:6", 0},
         {"ms.CausalConvWithState x,w", "channels_last=1", "x 2,9,6 w:6,1,4",
          "com.microsoft::CausalConvWithState.other 0:2x9x6 1:6x1x4 3:[1] 4:[3] 5:[1] 6:false 7:[0] 8:6", 0},
+        {"LinearAttention q,k,v,s,g", "q_num_heads=4 kv_num_heads=2 update_rule=gated",
+         "q 2,7,24 k 2,7,12 v 2,7,10 s 2,2,6,5 g 2,7,2",
+         "onnx::LinearAttention 0:2x7x24 1:180 2:2x7x12 3:2x7x10 4:2x2x6x5 5:2x7x2", 0},
+        {"ms.LinearAttention q,k,v", "q_num_heads=2 kv_num_heads=4", "q 2,7,12 k 2,7,24 v 2,7,20",
+         "com.microsoft::LinearAttention 0:2x7x12 1:360 2:2x7x24 3:2x7x20", 0},
+        {"LinearAttention q,k,v", "q_num_heads=4 kv_num_heads=2 update_rule=new",
+         "q 2,7,24 k 2,7,12 v 2,7,10", "onnx::LinearAttention 0:2x7x24 2:2x7x12 3:2x7x10", 0},
         {"ms.DynamicQuantizeLSTM x,w,r,b,-,-,-,-,s,z,t,u", "hidden_size=4",
          "x 2,5,3 w:1,3,16 r:1,4,16 b:1,32 s:1 z:1 t:1 u:1",
          "com.microsoft::DynamicQuantizeLSTM 0:2x5x3 1:1x3x16 1:1x4x16 1:1x32 2:4 4:4 6:2 7:4 9:1 10:false "

@@ -136,6 +136,13 @@ static void windows_slide(void **state) {
         {"in x f 1,24,8,8\nnc:MaxPool y <- x kernel_shape=[2,2] strides=[2,2]", "f 1,24,4,4"},
         {"in x f 1,24,8,8\nnc:GlobalAveragePool y <- x", "f 1,24,1,1"},
         {"in x f 1,24,8,8\nnc:Upsample y <- x scales=[1,1,2,3]", "f 1,24,16,24"},
+        {"in q f 2,7,24\nin k f 2,7,12\nin v f 2,7,10\nms:LinearAttention y,s <- q,k,v q_num_heads=4 "
+         "kv_num_heads=2",
+         "f 2,7,20; ? 2,2,6,5"},
+        {"in q f 2,7,12\nin k f 2,7,24\nin v f 2,7,20\nms:LinearAttention y,s <- q,k,v q_num_heads=2 "
+         "kv_num_heads=4 "
+         "state_window=3",
+         "f 2,7,20; ? 3,2,4,6,5"},
         {"in x f 2,6,9\nin w f 6,1,4\nms:CausalConvWithState y,s <- x,w dilation=2", "f 2,6,9; f 2,6,6"},
         {"in x f 2,6,9\nin w f 6,1,4\nms:CausalConvWithState y,s <- x,w state_window=2", "f 2,6,9; f *"},
         {"in x u 1,9,9,3\nms:NhwcMaxPool y <- x kernel_shape=[3,3]", "u 1,7,7,3"},
