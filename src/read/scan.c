@@ -100,7 +100,7 @@ static lam_status scan_row(lam_scan *s, row *r, uint64_t at, lam_error *e) {
         lmi_pickle p;
         lam_error why = {.at = -1};
         if (n == MOST_PICKLES) return note_unread(s, r->where, "it has more than 1000 pickles in a row", e);
-        lam_status status = lmi_pickle_read(&p, r->of, at, &why), noted = LAM_OK;
+        lam_status status = lmi_pickle_read(&p, r->of, at, s->size, &why), noted = LAM_OK;
         r->surely = r->surely || is_pickle(&p, status == LAM_OK, r->inside);
         for (size_t i = 0; r->surely && noted == LAM_OK && i < p.global.n; i++)
             noted = note_import(s, lmi_vec_at(&p.global, i), r->where, e);

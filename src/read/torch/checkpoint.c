@@ -92,7 +92,7 @@ static lam_status read_pickle(lmi_tensors *t, const lmi_zip_entry *entry, lmi_st
     } else {
         LAM_TRY(lmi_zip_part(in->zip, entry, &part, e));
     }
-    lam_status s = lmi_pickle_read(&p, &part, 0, e);
+    lam_status s = lmi_pickle_read(&p, &part, 0, in->of->size, e);
     snprintf(path, sizeof path, "%.*s/byteorder", (int)in->folder, in->folder_name);
     if (s == LAM_OK) s = lmi_torch_order(in->zip, lmi_zip_find(in->zip, path), &in->turned, e);
     if (s == LAM_OK) s = lmi_torch_walk(t, &p, in, e);
@@ -187,7 +187,7 @@ static lam_status read_legacy(lmi_tensors *t, const lmi_bytes *of, lam_error *e)
     lmi_map_init(&in.elements);
     lmi_map_init(&in.places);
     for (uint64_t at = 0; s == LAM_OK && n < ALL; n++) {
-        s = lmi_pickle_read(&p[n], of, at, e);
+        s = lmi_pickle_read(&p[n], of, at, of->size, e);
         at = p[n].end;
         if (n < BEFORE) lmi_pickle_free(&p[n]);
     }
@@ -201,7 +201,7 @@ static lam_status read_legacy(lmi_tensors *t, const lmi_bytes *of, lam_error *e)
 /* A pickle by itself: what is wrong with it, if anything. */
 static lam_status read_plain(const lmi_bytes *of, lam_error *e) {
     lmi_pickle p;
-    lam_status s = lmi_pickle_read(&p, of, 0, e);
+    lam_status s = lmi_pickle_read(&p, of, 0, of->size, e);
     lmi_pickle_free(&p);
     if (s != LAM_OK) return s;
     return lmi_fail(

@@ -20,7 +20,8 @@ struct machine {
     uint64_t limit;    /* of memory */
     lmi_vec stack;     /* int32_t: values */
     lmi_vec marks;     /* int32_t: heights of the stack */
-    lmi_map memo;      /* of a number: the value */
+    lmi_vec memo;      /* int32_t: the values of the numbers from 0 on, as all writers count */
+    lmi_map others;    /* of another number: the value */
     int32_t next_memo;
     int32_t none, yes, no, empty; /* values that are kept once */
     operation of[256];            /* what an opcode does; NULL: there is no such one */
@@ -35,8 +36,9 @@ static lam_status bad(const machine *m, const char *what) {
 
 static uint64_t memory_of(const machine *m) {
     const lmi_pickle *p = m->p;
-    const lmi_vec *all[] = {&p->value, &p->cell, &p->items, &p->call, &p->global, &m->stack, &m->marks};
-    uint64_t sum = p->arena.used + (uint64_t)m->memo.cap * 24;
+    const lmi_vec *all[] = {&p->value,  &p->cell,  &p->items, &p->call,
+                            &p->global, &m->stack, &m->marks, &m->memo};
+    uint64_t sum = p->arena.used + (uint64_t)m->others.cap * sizeof(lmi_map_slot);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) sum += all[i]->cap * all[i]->size;
     return sum;
 }
@@ -144,11 +146,17 @@ static lam_status push_global(machine *m, const char *module, const char *name) 
 
 static lam_status remember(machine *m, uint64_t at) {
     LAM_TRY(need(m, 1));
-    return lmi_map_put_u64(&m->memo, at, top(m, 0), m->e);
+    const int32_t value = top(m, 0);
+    if (at > m->memo.n) return lmi_map_put_u64(&m->others, at, value, m->e);
+    if (at == m->memo.n) return lmi_vec_put(&m->memo, &value, m->e);
+    *(int32_t *)lmi_vec_at(&m->memo, (size_t)at) = value;
+    return LAM_OK;
 }
 
 static lam_status recall(machine *m, uint64_t at) {
-    int64_t value = lmi_map_get_u64(&m->memo, at);
+    const bool counted = at < m->memo.n;
+    const int64_t value =
+        counted ? *(const int32_t *)lmi_vec_at(&m->memo, (size_t)at) : lmi_map_get_u64(&m->others, at);
     return value < 0 ? bad(m, "an opcode that recalls what was never remembered") : push(m, (int32_t)value);
 }
 
@@ -613,20 +621,19 @@ static lam_status begin(machine *m) {
     return LAM_OK;
 }
 
-lam_status lmi_pickle_read(lmi_pickle *p, const lmi_bytes *of, uint64_t at, lam_error *e) {
+lam_status lmi_pickle_read(lmi_pickle *p, const lmi_bytes *of, uint64_t at, uint64_t size, lam_error *e) {
     *p = (lmi_pickle){.root = -1};
     lmi_vec_init(&p->value, sizeof(lmi_pickled_value));
     lmi_vec_init(&p->cell, sizeof(lmi_pickled_cell));
     lmi_vec_init(&p->items, sizeof(lmi_pickled_items));
     lmi_vec_init(&p->call, sizeof(lmi_pickled_call));
     lmi_vec_init(&p->global, sizeof(lmi_pickled_global));
-    const uint64_t size = at < of->size ? of->size - at : 0;
-    const uint64_t room = of->fd < 0 ? size : 2 * size; /* what is in memory has taken some */
-    machine m = {.p = p, .from = at, .limit = LEAST_MEMORY + room, .e = e};
+    machine m = {.p = p, .from = at, .limit = LEAST_MEMORY + 2 * size, .e = e};
     lmi_arena_init(&p->arena, m.limit);
     lmi_vec_init(&m.stack, sizeof(int32_t));
     lmi_vec_init(&m.marks, sizeof(int32_t));
-    lmi_map_init(&m.memo);
+    lmi_vec_init(&m.memo, sizeof(int32_t));
+    lmi_map_init(&m.others);
     unsigned char *piece = malloc(LMI_PIECE);
     lam_status status = piece ? LAM_OK : lmi_nomem(e);
     if (piece) {
@@ -638,7 +645,8 @@ lam_status lmi_pickle_read(lmi_pickle *p, const lmi_bytes *of, uint64_t at, lam_
     free(piece);
     lmi_vec_free(&m.stack);
     lmi_vec_free(&m.marks);
-    lmi_map_free(&m.memo);
+    lmi_vec_free(&m.memo);
+    lmi_map_free(&m.others);
     return lmi_bytes_limit(of, &p->arena, status, e);
 }
 

@@ -167,13 +167,19 @@ static const told made[] = {
            "a.B()[1]"),
     PICKLE("ca\nB\n)RVk\nK\x01s.", "a.B()['k',1]"), PICKLE("Pkey\n.", "kept 'key'"),
     PICKLE("\x80\x05\x95\x02\x00\x00\x00\x00\x00\x00\x00K\x01.", "1"), /* PROTO, FRAME */
-    PICKLE("K\x01\x98.", "1"),                                         /* READONLY_BUFFER */
+    PICKLE("K\x01q\x02"
+           "0K\x05q\x00h\x02.",
+           "1"), /* remembered by a number before it is counted to */
+    PICKLE("K\x01q\x02"
+           "0K\x05q\x00q\x01q\x02h\x02.",
+           "5"),
+    PICKLE("K\x01\x98.", "1"), /* READONLY_BUFFER */
 };
 
 static lam_status pickled(lmi_pickle *p, const char *bytes, size_t n) {
     const lmi_bytes of = lmi_bytes_of(bytes, n, "made.pkl");
     last = (lam_error){.at = -1};
-    return lmi_pickle_read(p, &of, 0, &last);
+    return lmi_pickle_read(p, &of, 0, n, &last);
 }
 
 static void every_opcode_makes_its_value(void **state) {
@@ -389,7 +395,7 @@ static void read_pickle(void *arg, bool *ok) {
     const lmi_bytes of = lmi_bytes_of(t->bytes, t->n, "made.pkl");
     lmi_pickle p;
     lam_error e = {.at = -1};
-    *ok = oom_check(lmi_pickle_read(&p, &of, 0, &e), &e);
+    *ok = oom_check(lmi_pickle_read(&p, &of, 0, of.size, &e), &e);
     lmi_pickle_free(&p);
 }
 
@@ -397,6 +403,25 @@ static void no_allocation_is_needed(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof made / sizeof *made; i++)
         oom_sweep_parts(read_pickle, (void *)(uintptr_t)&made[i]);
+}
+
+/* A checkpoint of many small tensors remembers most of its values. */
+static void many_values_are_remembered(void **state) {
+    (void)state;
+    enum { MANY = 300000 };
+    lmi_pickle p;
+    lmi_buf b;
+    lmi_buf_init(&b);
+    lmi_put(&b, "(");
+    for (uint32_t i = 0; i < MANY; i++) {
+        lmi_put(&b, "K\x01r");
+        for (int k = 0; k < 32; k += 8) lmi_putc(&b, (char)(i >> k));
+    }
+    lmi_put(&b, "t.");
+    assert_int_equal(pickled(&p, b.s, b.n), LAM_OK);
+    assert_int_equal(lmi_pickled_items_of(&p, p.root).n, MANY);
+    lmi_pickle_free(&p);
+    lmi_buf_free(&b);
 }
 
 int main(void) {
@@ -408,6 +433,7 @@ int main(void) {
         cmocka_unit_test(long_lines_are_read_to_their_end),
         cmocka_unit_test(frames_that_tear_an_opcode_are_noted),
         cmocka_unit_test(no_allocation_is_needed),
+        cmocka_unit_test(many_values_are_remembered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
