@@ -69,8 +69,8 @@ typedef struct lmi_pickle {
 
 /* Reads the pickle at byte `at`, of protocol 0 to 5. LAM_SYNTAX: it is damaged or cut off; LAM_UNSUPPORTED:
  * it needs something from outside (an extension registry, buffers); LAM_LIMIT: its values need more memory
- * than 16 MiB and twice `size`, the bytes of its file. Free it also on failure: the imports up to there are in
- * `global`. */
+ * than 16 MiB and twice `size`, the bytes of its file. Free it also on failure: the imports up to there are
+ * in `global`. */
 lam_status lmi_pickle_read(lmi_pickle *p, const lmi_bytes *of, uint64_t at, uint64_t size, lam_error *e);
 void lmi_pickle_free(lmi_pickle *p);
 
