@@ -205,9 +205,12 @@ static inline bool lmi_ends_in(const char *name, const char *end) {
 
 /* -- map from text, a 64-bit number or any key to an index ----------------------------------------------- */
 
-/* A hash of n bytes; the same on every run. */
+/* A hash of n bytes, another one in each process: a file whose names all had one would make maps slow. */
 uint64_t lmi_hash(const void *bytes, size_t n);
 static inline uint64_t lmi_hash_text(const char *text) { return lmi_hash(text, strlen(text)); }
+
+/* A hash of a text to be kept: the same in every process. */
+uint64_t lmi_hash_kept(const char *text);
 
 /* The hash of a number: another number has another one. */
 static inline uint64_t lmi_hash_u64(uint64_t x) {

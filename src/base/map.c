@@ -27,8 +27,32 @@ static uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
+__extension__ typedef unsigned __int128 uwide;
+
+/* Both halves of the product. Who does not know `secret` can't choose two numbers that give one. */
+static uint64_t fold(uint64_t x, uint64_t secret) {
+    const uwide product = (uwide)x * secret;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Where a program lies in memory is another place in each process. */
 uint64_t lmi_hash(const void *bytes, size_t n) {
+    static const char here;
+    const uint64_t secret = lmi_hash_u64((uint64_t)(uintptr_t)&here) | 1;
     const char *s = bytes;
+    uint64_t h = n ^ secret >> 1, word;
+    for (; n >= sizeof word; n -= sizeof word, s += sizeof word) {
+        memcpy(&word, s, sizeof word);
+        h = fold(h ^ word, secret);
+    }
+    word = 0;
+    if (n) memcpy(&word, s, n);
+    return mix(fold(h ^ word, secret));
+}
+
+uint64_t lmi_hash_kept(const char *text) {
+    const char *s = text;
+    size_t n = strlen(text);
     uint64_t h = n, word;
     for (; n >= sizeof word; n -= sizeof word, s += sizeof word) {
         memcpy(&word, s, sizeof word);
@@ -57,8 +81,12 @@ static lam_status grow(lmi_map *m, size_t cap, bool texts, lam_error *e) {
         lmi_map_free(&bigger);
         return lmi_nomem(e);
     }
-    for (size_t i = 0; m->slots && i < m->cap; i++)
+    size_t free_one = 0; /* from here on, so that values with one hash stay in their order */
+    while (m->slots && m->slots[free_one].value) free_one++;
+    for (size_t k = 0; m->slots && k < m->cap; k++) {
+        const size_t i = (free_one + k) & (m->cap - 1);
         if (m->slots[i].value) set(&bigger, m->slots[i], m->texts ? m->texts[i] : NULL);
+    }
     free(m->slots);
     free(m->texts);
     m->slots = bigger.slots;

@@ -112,8 +112,8 @@ void lmi_packet_free(lmi_packet *p);
 /* lam_recorded_model.tree of layers, one after the other; 0 before the first, in the end its upper 53 bits.
  * It has no sizes: under sharding and tensor parallelism processes have other parts of the same layers. */
 static inline uint64_t lmi_like_layers(uint64_t hash, const char *path, const char *type) {
-    hash = lmi_hash_u64(hash ^ lmi_hash_text(path));
-    return lmi_hash_u64(hash ^ lmi_hash_text(type));
+    hash = lmi_hash_u64(hash ^ lmi_hash_kept(path));
+    return lmi_hash_u64(hash ^ lmi_hash_kept(type));
 }
 enum { LMI_LIKE_SHIFT = 11 }; /* as whole numbers of doubles are */
 /* Equal for equal trees: for the same names, types and numbers of own parameters of all places. */

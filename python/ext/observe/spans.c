@@ -93,7 +93,7 @@ static void note_begun(const char *name) {
     const uint64_t n = atomic_fetch_add(&n_begun, 1);
     atomic_store(&begun[n % RING].nth, 0);
     begun[n % RING].t0 = lmx_now_ns();
-    begun[n % RING].name = lmi_hash_text(name);
+    begun[n % RING].name = lmi_hash_kept(name);
     atomic_store(&begun[n % RING].nth, n + 1);
 }
 

@@ -454,11 +454,25 @@ static lam_status graph_fields(lmi_onnx_reader *r, lmi_onnx_scope *s, uint64_t e
     }
 }
 
-/* Names that the graph does not define are of the graph around it. */
-static lam_status outer_names(lmi_onnx_reader *r, lmi_onnx_scope *s, lam_error *e) {
+static int by_number(const void *a, const void *b) {
+    const int32_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* The values of a scope's names, in the order in which they were read. */
+static lam_status named_values(const lmi_onnx_scope *s, lmi_vec *out, lam_error *e) {
     for (size_t k = 0; k < s->names.cap; k++) {
-        if (!s->names.slots[k].value) continue;
         const int32_t i = (int32_t)(s->names.slots[k].value - 1);
+        if (i >= 0) LAM_TRY(lmi_vec_put(out, &i, e));
+    }
+    if (out->n) qsort(out->data, out->n, sizeof(int32_t), by_number);
+    return LAM_OK;
+}
+
+/* Names that the graph does not define are of the graph around it. */
+static lam_status take_outer(lmi_onnx_reader *r, lmi_onnx_scope *s, const lmi_vec *values, lam_error *e) {
+    for (size_t k = 0; k < values->n; k++) {
+        const int32_t i = *(const int32_t *)lmi_vec_at(values, k);
         const lmi_onnx_naming *n = naming(r, i);
         if (n->defined || !n->used) continue;
         const char *name = lmi_onnx_value_at(r->m, i)->name;
@@ -471,6 +485,15 @@ static lam_status outer_names(lmi_onnx_reader *r, lmi_onnx_scope *s, lam_error *
         naming(r, outer)->used = true;
     }
     return LAM_OK;
+}
+
+static lam_status outer_names(lmi_onnx_reader *r, lmi_onnx_scope *s, lam_error *e) {
+    lmi_vec values;
+    lmi_vec_init(&values, sizeof(int32_t));
+    lam_status status = named_values(s, &values, e);
+    if (status == LAM_OK) status = take_outer(r, s, &values, e);
+    lmi_vec_free(&values);
+    return status;
 }
 
 static lam_status keep_lists(lmi_onnx_reader *r, lmi_onnx_graph *g, const lists *l, lam_error *e) {

@@ -383,9 +383,43 @@ static void hash_sees_every_byte(void **state) {
     assert_true(lmi_hash(bytes, sizeof bytes) == plain);
 }
 
+/* Also where they are at the end of the slots and go on at the beginning, and then get more room. */
+static void values_of_one_hash_stay_in_their_order(void **state) {
+    (void)state;
+    for (uint64_t hash = 0; hash < 16; hash++) {
+        lmi_map m;
+        lmi_map_init(&m);
+        for (int64_t i = 0; i < 20; i++) assert_int_equal(lmi_map_add(&m, hash, i, NULL), LAM_OK);
+        size_t at = hash;
+        for (int64_t i = 0; i < 20; i++) assert_int_equal(lmi_map_next(&m, hash, &at), i);
+        assert_int_equal(lmi_map_next(&m, hash, &at), -1);
+        lmi_map_free(&m);
+    }
+}
+
+/* Texts of 16 bytes that have one hash by what is in the source alone. */
+static void texts_of_one_hash_can_not_be_made(void **state) {
+    (void)state;
+    uint64_t seen[64];
+    for (uint64_t i = 0; i < 64; i++) {
+        const uint64_t first = 0x6161616161616161 + i;
+        const uint64_t text[] = {first, 0x6261626162616261 ^ lmi_hash_u64(16 ^ first)};
+        seen[i] = lmi_hash(text, sizeof text);
+        for (uint64_t k = 0; k < i; k++) assert_true(seen[i] != seen[k]);
+    }
+}
+
+static void a_hash_to_be_kept_is_the_same(void **state) {
+    (void)state;
+    assert_true(lmi_hash_kept("layer1.0.conv1") == UINT64_C(0x99859d1154944790));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(statuses_have_names),
+        cmocka_unit_test(values_of_one_hash_stay_in_their_order),
+        cmocka_unit_test(texts_of_one_hash_can_not_be_made),
+        cmocka_unit_test(a_hash_to_be_kept_is_the_same),
         cmocka_unit_test(first_failure_stays),
         cmocka_unit_test(error_texts_are_cut_and_clean),
         cmocka_unit_test(arena_hands_out_zeroed_aligned_memory),
