@@ -20,6 +20,8 @@ lam_status lmi_builder_reserve(lam_builder *b, int32_t modules, int32_t tensors,
     return reserve(b, &b->owned.modules, tensors, e);
 }
 
+bool lmi_builder_full(const lam_builder *b) { return b->arena.full; }
+
 /* Appends the module of the last item of p->items; removes the item if there is no room. */
 static lam_status push_owner(lam_builder *b, lmi_pushed *p, int32_t module, const char *what, lam_error *e) {
     lam_status s = lmi_push(b, &p->modules, what, &module, e);

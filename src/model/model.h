@@ -150,6 +150,8 @@ struct lam_model {
 
 /* Makes room for so many modules with a place each, and tensors with an owner each. */
 lam_status lmi_builder_reserve(lam_builder *b, int32_t modules, int32_t tensors, lam_error *e);
+/* True if something was not taken since it is above the limit of memory. */
+bool lmi_builder_full(const lam_builder *b);
 /* Indexes the places by their paths, for lam_model_find, which else compares them one by one. */
 lam_status lmi_model_index(const lam_model *m, lam_error *e);
 /* Adds a size that the source leaves open. */

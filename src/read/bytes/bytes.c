@@ -40,8 +40,8 @@ lam_status lmi_bytes_bad(const lmi_bytes *b, uint64_t at, lam_error *e, const ch
                        (unsigned long long)at);
 }
 
-lam_status lmi_bytes_limit(const lmi_bytes *b, const lmi_arena *a, lam_status s, lam_error *e) {
-    if (s != LAM_NOMEM || !a->full) return s;
+lam_status lmi_bytes_limit(const lmi_bytes *b, bool full, lam_status s, lam_error *e) {
+    if (s != LAM_NOMEM || !full) return s;
     if (e) *e = (lam_error){.at = -1}; /* the first error stays otherwise */
     return lmi_fail(e, LAM_LIMIT, b->name, "what it holds takes more memory than a file of its size may");
 }

@@ -328,7 +328,7 @@ lam_status lmi_onnx_model_of(lam_model **out, const lmi_bytes *file, const lam_r
         lam_model_free(*out);
         *out = NULL;
     }
-    s = lmi_bytes_limit(file, &m.arena, s, e);
+    s = lmi_bytes_limit(file, m.arena.full, s, e);
     lmi_vec_free(&open);
     lmi_onnx_free(&m);
     return s;

@@ -3,7 +3,6 @@
  * A graph as calls of lam_build_*: modules and their places, the tensors that they own, their calls with what
  * goes in and out, and an operator for each node. */
 #include "read/onnx/source.h"
-#include "model/builder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -518,8 +517,8 @@ lam_status lmi_onnx_build(lam_model **out, lmi_onnx_model *m, const lam_read_opt
     lmi_vec_free(&g.modules);
     lmi_vec_free(&g.in);
     lmi_vec_free(&g.out);
-    s = lmi_bytes_limit(m->file, &g.a, s, e);
-    if (g.b) s = lmi_bytes_limit(m->file, &g.b->arena, s, e);
+    const bool given = o && o->memory_limit; /* the user's limit is no fault of the file */
+    s = lmi_bytes_limit(m->file, g.a.full || (g.b && !given && lmi_builder_full(g.b)), s, e);
     lmi_arena_free(&g.a);
     if (s == LAM_OK) return lam_builder_finish(g.b, out, e);
     lam_builder_free(g.b);

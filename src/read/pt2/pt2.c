@@ -2,7 +2,7 @@
  *
  * A read from its beginning to the model. */
 #include "read/pt2/pt2.h"
-#include "model/builder.h"
+#include "model/model.h"
 #include "read/weights/weights.h"
 
 #include <stdlib.h>
@@ -87,8 +87,9 @@ lam_status lmi_pt2_read(const lmi_bytes *of, lmi_zip *z, const lam_read_options 
     lmi_pt2 p = {.of = of, .o = o, .other = other, .e = e};
     init(&p);
     if (z) p.zip = *z, *z = (lmi_zip){0};
-    lam_status s = lmi_bytes_limit(of, &p.arena, read_all(&p, out), e);
-    if (p.b) s = lmi_bytes_limit(of, &p.b->arena, s, e);
+    lam_status s = read_all(&p, out);
+    const bool given = o && o->memory_limit; /* the user's limit is no fault of the file */
+    s = lmi_bytes_limit(of, p.arena.full || (p.b && !given && lmi_builder_full(p.b)), s, e);
     release(&p);
     return s;
 }

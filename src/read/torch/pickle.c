@@ -647,7 +647,7 @@ lam_status lmi_pickle_read(lmi_pickle *p, const lmi_bytes *of, uint64_t at, uint
     lmi_vec_free(&m.marks);
     lmi_vec_free(&m.memo);
     lmi_map_free(&m.others);
-    return lmi_bytes_limit(of, &p->arena, status, e);
+    return lmi_bytes_limit(of, p->arena.full, status, e);
 }
 
 void lmi_pickle_free(lmi_pickle *p) {

@@ -396,6 +396,17 @@ static void a_node_with_thousands_of_arguments_is_read(void **state) {
     lam_model_free(m);
 }
 
+static void a_model_has_as_much_memory_as_its_file_has_room_for(void **state) {
+    (void)state;
+    lmi_buf g = begun(), n = begun();
+    put_stated(&g, 11, "x 2,4");
+    for (int i = 0; i < 400000; i++) put_word(&n, 1, "x");
+    put_word(&n, 2, "y");
+    put_word(&n, 4, "Sum");
+    put_message(&g, 1, &n);
+    refused_graph(&g, LAM_LIMIT, "takes more memory than a file of its size may");
+}
+
 static void functions_have_limits(void **state) {
     (void)state;
     for (int many = 0; many < 3; many++) {
@@ -565,6 +576,7 @@ int main(void) {
         cmocka_unit_test(graphs_that_lie_are_refused),
         cmocka_unit_test(graphs_in_graphs_have_a_limit),
         cmocka_unit_test(a_node_with_thousands_of_arguments_is_read),
+        cmocka_unit_test(a_model_has_as_much_memory_as_its_file_has_room_for),
         cmocka_unit_test(functions_have_limits),
         cmocka_unit_test(names_in_functions_have_a_limit),
         cmocka_unit_test(many_of_a_kind_are_bounded),
