@@ -28,9 +28,9 @@ typedef struct search {
     bool known;        /* every output of the model has a known source */
     bool *live;        /* per unit: an output depends on it */
     bool *passes;      /* per unit: its result receives a gradient */
-    bool *floats;      /* per operator: it has a result that may have one */
     cut *cut;          /* per operator that is live and has no gradient */
-    int32_t *function; /* per operator: the torch.autograd.Function that it or the next one is in, -1 */
+    int32_t *function; /* per operator that has one: the torch.autograd.Function that it or the next one is
+                          in, -1 */
     bool *inside;      /* per operator: of a forward, also of a backward pass that runs in one */
     bool derives;      /* there is such a pass: results that nothing reads may be differentiated */
     bool tells;        /* an output required gradients; if no output shows this, none did */
@@ -130,7 +130,10 @@ static bool wants_gradient(const search *s, int32_t op) {
 static bool passes_on(const search *s, int32_t op, int32_t in) {
     const lam_op_sig *sig = s->m->ops[op].sig;
     const char *word = lam_word_op_name(sig->word);
-    if (!s->floats[op] || overwrites(sig, in) || !is_float(sig->in[in].dtype)) return false;
+    bool any = false;
+    for (int32_t i = 0; i < sig->n_out && !any; i++)
+        any = sig->out[i].is_tensor && is_float(sig->out[i].dtype);
+    if (!any || overwrites(sig, in) || !is_float(sig->in[in].dtype)) return false;
     if (word && strcmp(word, "aten::detach") == 0) return false;
     return wants_gradient(s, op) || (writes_to(sig, in) && !lmi_only_view(&s->m->ops[op]));
 }
@@ -631,25 +634,23 @@ static lam_status no_gradient(search *s, lam_error *e) {
     return LAM_OK;
 }
 
+/* all findings */
+
 static lam_status prepare(search *s, lam_error *e) {
     const lam_model *m = s->m;
-    const uint64_t n = (uint64_t)m->n_ops;
-    s->live = lmi_alloc(&s->scratch, n, sizeof *s->live);
-    s->passes = lmi_alloc(&s->scratch, n, sizeof *s->passes);
-    s->floats = lmi_alloc(&s->scratch, n, sizeof *s->floats);
-    s->cut = lmi_alloc(&s->scratch, n, sizeof *s->cut);
+    s->live = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->live);
+    s->passes = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->passes);
+    s->cut = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->cut);
     s->function = lmi_alloc_none(&s->scratch, m->n_ops);
     s->read = lmi_alloc(&s->scratch, (uint64_t)m->n_tensors, sizeof *s->read);
-    s->handed = lmi_alloc(&s->scratch, n, sizeof *s->handed);
+    s->handed = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->handed);
     s->in_vain = lmi_alloc(&s->scratch, (uint64_t)m->n_events, sizeof *s->in_vain);
-    s->inside = lmi_alloc(&s->scratch, n, sizeof *s->inside);
-    s->taken = lmi_alloc(&s->scratch, n, sizeof *s->taken);
-    if (!s->live || !s->passes || !s->floats || !s->cut || !s->function || !s->read || !s->handed ||
-        !s->in_vain || !s->inside || !s->taken || !find_inside(s))
+    if (!s->live || !s->passes || !s->cut || !s->function || !s->read || !s->handed || !s->in_vain)
         return lmi_nomem(e);
-    for (int32_t i = 0; i < m->n_ops; i++)
-        for (int32_t k = 0; k < m->ops[i].sig->n_out && !s->floats[i]; k++)
-            s->floats[i] = m->ops[i].sig->out[k].is_tensor && is_float(m->ops[i].sig->out[k].dtype);
+    s->inside = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->inside);
+    if (!s->inside || !find_inside(s)) return lmi_nomem(e);
+    s->taken = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->taken);
+    if (!s->taken) return lmi_nomem(e);
     find_strangers(s);
     start(s);
     follow(s);

@@ -31,8 +31,8 @@ lam_status lmi_bytes_part(const lmi_bytes *b, uint64_t at, uint64_t n, const cha
 /* Reads all into memory of malloc, with a byte more than there are. LAM_LIMIT: it has more than `most` bytes.
  */
 lam_status lmi_bytes_all(const lmi_bytes *b, uint64_t most, char **out, size_t *n, lam_error *e);
-/* The status of a reader: LAM_LIMIT, with a sentence, where its memory is `full`, which is the limit for a file
- * of its size, and not all memory. */
+/* The status of a reader: LAM_LIMIT, with a sentence, where its memory is `full`, which is the limit for a
+ * file of its size, and not all memory. */
 lam_status lmi_bytes_limit(const lmi_bytes *b, bool full, lam_status s, lam_error *e);
 /* "it is damaged: WHAT at byte AT; ...", LAM_SYNTAX. */
 lam_status lmi_bytes_bad(const lmi_bytes *b, uint64_t at, lam_error *e, const char *what);
