@@ -38,8 +38,8 @@ typedef struct lmi_value_known {
     int32_t room;
     bool looked;              /* the elements of a constant were read, or can't be */
     bool varies;              /* it is made by a body that may run more than once */
-    bool torn;                /* branches or rounds give it other numbers of axes: what the file states is not
-                               * true of all */
+    bool torn;                /* branches or rounds give it other numbers of axes: the shape that the file
+                               * states is not true of all */
     int64_t count;            /* of a sequence; 1 or 0 of an optional; -1: unknown */
     int32_t kind, type, ndim; /* what the file states; ndim -1 and type 0: nothing */
     const int64_t *sizes;

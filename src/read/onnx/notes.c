@@ -79,7 +79,7 @@ static void put_open(const lmi_onnx_model *m, lmi_buf *b) {
 /* The values that another one is computed from. */
 typedef struct origins {
     const lmi_onnx_model *m;
-    lmi_vec open; /* int32_t: those still to be looked at */
+    lmi_vec open; /* int32_t: those that are not read yet */
     bool *seen;   /* of each value */
     bool small;   /* all are inputs of few elements, or known */
     lam_error *e;
@@ -122,7 +122,7 @@ static lam_status find(origins *o, int32_t value) {
 
 /* Marks the inputs whose values decide on the first nodes of the graph that are undecided. */
 static lam_status find_deciding(origins *o, bool *decides) {
-    enum { MOST = 8 }; /* nodes that are looked at, as each looks at all values in the end */
+    enum { MOST = 8 }; /* nodes, each of which may read all values */
     const lmi_onnx_graph *g = o->m->graph;
     for (int32_t i = 0, looked = 0; i < g->n_nodes && looked < MOST; i++) {
         const lmi_onnx_node *n = lmi_vec_at(&o->m->nodes, (size_t)g->nodes[i]);

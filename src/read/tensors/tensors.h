@@ -2,7 +2,7 @@
  * tensors: the tensors that a file of weights names, and the tree of modules that their names tell.
  *
  * tensors.c: the list. config.c: config.json. tree.c: the modules. packed.c: weights that several tensors
- * hold in few bits. told.c: what single tensors tell of others; sentences. */
+ * hold in few bits. told.c: values of tensors that describe others; sentences. */
 #ifndef LMI_READ_TENSORS_H
 #define LMI_READ_TENSORS_H
 
@@ -116,7 +116,7 @@ int64_t lmi_view_span(const int64_t *sizes, const int64_t *strides, int32_t n, i
  * has. */
 lam_status lmi_tensors_view(lmi_tensors *t, lmi_stored_tensor *x, uint64_t at, const int64_t *strides,
                             int64_t offset, lam_error *e);
-/* True if the type and the bytes of a tensor are those of one whose values tell of another. */
+/* True if type and bytes of a tensor are those of one whose values may describe another. */
 bool lmi_may_tell(const lmi_stored_tensor *x);
 /* Reads such values, a shape of two numbers or a text, where they are placed in the file row by row, if its
  * name says that it has them. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values of tensors that tell of others. How many bits a weight takes, and which share of the weights is of
+ * Values of tensors that describe others. How many bits a weight takes, and which share of the weights is of
  * which type. */
 #include "read/tensors/tensors.h"
 
