@@ -7,20 +7,22 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { DEEPEST = 32 };
+enum { DEEPEST = 32, LEAST_MODULES = 1 << 18 };
 
 /* The tensors in a module, at any depth. */
 typedef struct module {
+    const char *path; /* its first `wide` bytes, of the name of a tensor in it */
+    size_t wide;
     int32_t n, alone[2]; /* alone: added, removed */
 } module;
 
 typedef struct listing {
     lmi_weights_lines *to;
     const lam_weights_diff *d;
-    lmi_map modules; /* of `module`, by path */
+    lmi_map modules; /* of `module`, by a hash of its path */
     lmi_vec of;
     lmi_map lines; /* of lines, by path */
-    int32_t depth;
+    int32_t depth, tensors;
     lam_error *e;
 } listing;
 
@@ -55,15 +57,20 @@ static size_t end_of(const char *name, int32_t n) {
 static int32_t depth_of(const listing *k) { return k->depth >= 0 && k->depth < DEEPEST ? k->depth : DEEPEST; }
 
 static lam_status find_module(listing *k, const char *name, size_t n, module **out) {
-    char *path = lmi_strndup(&k->to->arena, name, n);
-    if (!path) return lmi_nomem(k->e);
-    int64_t i = lmi_map_get(&k->modules, path);
-    if (i < 0) {
-        i = (int64_t)k->of.n;
-        if (!lmi_vec_push(&k->of)) return lmi_nomem(k->e);
-        LAM_TRY(lmi_map_put(&k->modules, path, i, k->e));
+    const uint64_t hash = lmi_hash(name, n);
+    int64_t i;
+    for (size_t at = (size_t)hash; (i = lmi_map_next(&k->modules, hash, &at)) >= 0;) {
+        *out = lmi_vec_at(&k->of, (size_t)i);
+        if ((*out)->wide == n && memcmp((*out)->path, name, n) == 0) return LAM_OK;
     }
-    *out = lmi_vec_at(&k->of, (size_t)i);
+    if (k->of.n >= LEAST_MODULES + 2 * (size_t)k->tensors)
+        return lmi_fail(k->e, LAM_LIMIT, k->d->name[1],
+                        "the names of its tensors, and of those before, have more modules than are compared");
+    LAM_TRY(lmi_map_add(&k->modules, hash, (int64_t)k->of.n, k->e));
+    *out = lmi_vec_push(&k->of);
+    if (!*out) return lmi_nomem(k->e);
+    (*out)->path = name;
+    (*out)->wide = n;
     return LAM_OK;
 }
 
@@ -158,7 +165,8 @@ static void take_only(const listing *k, lmi_weights_line *l) {
 
 static lam_status add_all(listing *k) {
     const lam_tensor_change *c;
-    for (int32_t i = 0; (c = lam_weights_tensor(k->d, i)); i++) LAM_TRY(count(k, c));
+    while (lam_weights_tensor(k->d, k->tensors)) k->tensors++;
+    for (int32_t i = 0; i < k->tensors; i++) LAM_TRY(count(k, lam_weights_tensor(k->d, i)));
     for (int32_t i = 0; (c = lam_weights_tensor(k->d, i)); i++) {
         add(&k->to->all, c);
         if (c->change != LAM_WEIGHTS_EQUAL) LAM_TRY(add_line(k, c, i));

@@ -104,6 +104,32 @@ static void types_of_a_line_are_those_of_all(void **state) {
     lam_weights_diff_free(d);
 }
 
+/* Each module takes memory, of which the names of few tensors could need much. */
+static void modules_of_lines_are_bounded(void **state) {
+    (void)state;
+    lmi_weights_lines l;
+    lmi_buf header;
+    lmi_buf_init(&header);
+    for (int i = 0; i < 14000; i++) {
+        lmi_putf(&header, i ? ",\"%x" : "{\"%x", i);
+        for (int k = 0; k < 20; k++) lmi_put(&header, ".a");
+        lmi_put(&header, ".w\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}");
+    }
+    lmi_putc(&header, '}');
+    lmi_buf b = safetensors_of(lmi_buf_text(&header), 0);
+    save_bytes("deep.st", &b);
+    lmi_buf_free(&b);
+    lmi_buf_free(&header);
+    lam_weights_diff *d = difference("deep.st", "deep.st");
+    last = (lam_error){.at = -1};
+    assert_int_equal(lmi_weights_list(&l, d, NULL, -1, &last), LAM_LIMIT);
+    assert_string_equal(last.where, "deep.st");
+    lmi_weights_lines_free(&l);
+    assert_int_equal(lmi_weights_list(&l, d, NULL, 2, &last), LAM_OK);
+    lmi_weights_lines_free(&l);
+    lam_weights_diff_free(d);
+}
+
 static void list_once(void *difference, bool *ok) {
     lmi_weights_lines l;
     lam_error e = {.at = -1};
@@ -145,6 +171,7 @@ int main(void) {
         cmocka_unit_test(what_is_alone_in_a_module_is_one_line),
         cmocka_unit_test(zeros_have_no_relative_change),
         cmocka_unit_test(types_of_a_line_are_those_of_all),
+        cmocka_unit_test(modules_of_lines_are_bounded),
         cmocka_unit_test(lists_may_run_short_of_memory),
         cmocka_unit_test(weights_that_are_packed_in_two_ways_are_one),
     };
