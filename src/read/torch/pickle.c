@@ -15,14 +15,14 @@ typedef lam_status (*operation)(machine *m, unsigned char op);
 struct machine {
     lmi_pickle *p;
     lmi_cursor c;
-    uint64_t from, op; /* where the pickle begins, and the opcode that runs, in bytes of the file */
-    uint64_t frame;    /* the byte behind the last frame, 0: there is none */
-    uint64_t limit;    /* of memory */
-    lmi_vec stack;     /* int32_t: values */
-    lmi_vec marks;     /* int32_t: heights of the stack */
-    lmi_vec memo;      /* int32_t: the values of the numbers from 0 on, as all writers count */
-    lmi_map others;    /* of another number: the value */
-    int32_t next_memo;
+    uint64_t from, op;   /* where the pickle begins, and the opcode that runs, in bytes of the file */
+    uint64_t frame;      /* the byte behind the last frame, 0: there is none */
+    uint64_t limit;      /* of memory */
+    lmi_vec stack;       /* int32_t: values */
+    lmi_vec marks;       /* int32_t: heights of the stack */
+    lmi_vec memo;        /* int32_t: the values of the numbers from 0 on, as all writers count */
+    lmi_map others;      /* of another number: the value */
+    uint64_t remembered; /* numbers that have a value: MEMOIZE takes this one, whatever the others are */
     int32_t none, yes, no, empty; /* values that are kept once */
     operation of[256];            /* what an opcode does; NULL: there is no such one */
     lam_error *e;
@@ -147,6 +147,7 @@ static lam_status push_global(machine *m, const char *module, const char *name) 
 static lam_status remember(machine *m, uint64_t at) {
     LAM_TRY(need(m, 1));
     const int32_t value = top(m, 0);
+    if (at >= m->memo.n && lmi_map_get_u64(&m->others, at) < 0) m->remembered++;
     if (at > m->memo.n) return lmi_map_put_u64(&m->others, at, value, m->e);
     if (at == m->memo.n) return lmi_vec_put(&m->memo, &value, m->e);
     *(int32_t *)lmi_vec_at(&m->memo, (size_t)at) = value;
@@ -466,7 +467,7 @@ static lam_status op_memo(machine *m, unsigned char op) {
     case 'h': LAM_TRY(take_number(m, 1, &at)); break; /* BINPUT, BINGET */
     case 'r':
     case 'j': LAM_TRY(take_number(m, 4, &at)); break; /* LONG_ */
-    case 0x94: at = (uint64_t)m->memo.n; break;       /* MEMOIZE */
+    case 0x94: at = m->remembered; break;             /* MEMOIZE */
     default:                                          /* PUT, GET */
         LAM_TRY(take_line(m, &line, &n));
         if (!lmi_line_number(line, 10, &number, &fits) || number < 0) return bad(m, "no number");

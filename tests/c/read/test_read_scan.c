@@ -110,6 +110,17 @@ static void imports_are_found_where_they_are_named(void **state) {
     assert_int_equal(SCAN("{\"a\":1}", NULL, LAM_IMPORT_KNOWN), CLEAN);
 }
 
+/* MEMOIZE takes the number of those that were put before, of any numbers, once each. */
+static void what_is_memoized_has_the_number_that_python_gives(void **state) {
+    (void)state;
+    assert_int_equal(SCAN("\x80\4\x8c\1xq\5\x8c\5posix\x94\x8c\3net\x94h\1\x8c\6system\x93.", "posix.system",
+                          LAM_IMPORT_RUNS),
+                     FOUND);
+    assert_int_equal(SCAN("\x80\4\x8c\1xq\2q\2q\0q\1q\2\x8c\5posix\x94\x8c\3net\x94h\3\x8c\6system\x93.",
+                          "posix.system", LAM_IMPORT_RUNS),
+                     FOUND);
+}
+
 /* Layers that only keep what they are given are harmless. Those that have native code pack or read what a
  * file says, and what a loader of its own reads in another way, are not: see allowed.def. */
 static void what_a_state_can_harm_is_not_harmless(void **state) {
@@ -504,6 +515,7 @@ int main(void) {
         cmocka_unit_test(a_pickle_that_begins_as_another_format_is_found),
         cmocka_unit_test(what_machines_read_in_two_ways_is_never_clean),
         cmocka_unit_test(imports_are_found_where_they_are_named),
+        cmocka_unit_test(what_is_memoized_has_the_number_that_python_gives),
         cmocka_unit_test(what_a_state_can_harm_is_not_harmless),
         cmocka_unit_test(zip_files_are_scanned_to_their_inside),
         cmocka_unit_test(entries_are_pickles_if_they_can_be),
