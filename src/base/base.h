@@ -289,6 +289,7 @@ int64_t lmi_gcd(int64_t a, int64_t b);
 /* -- counts (lam_count, see lamina_count.h) -------------------------------------------------------------- */
 
 __extension__ typedef __int128 lmi_int128;
+__extension__ typedef unsigned __int128 lmi_uint128;
 /* >=1e12 T, 1e9 G, 1e6 M, 1e3 k, else ""; negative numbers never scale. */
 double lmi_unit_scale(double value, const char **prefix);
 lam_count lmi_exact(int64_t n);

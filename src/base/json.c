@@ -15,7 +15,7 @@ typedef struct reader {
     lmi_json *j;
     char *start, *p, *end; /* *end is NUL, which ends every loop over the text */
     uint32_t open, depth;  /* the innermost list or object that is open, 0: none */
-    size_t most;           /* values that are kept at once: what is written has one every 6 bytes or more */
+    size_t most;           /* values that are kept at once: JSON of models has one for 6 bytes or more */
     const lmi_json_limits *limits;
     lmi_json_take *take; /* NULL: all values are kept */
     void *of;

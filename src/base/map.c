@@ -27,11 +27,9 @@ static uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-__extension__ typedef unsigned __int128 uwide;
-
 /* Both halves of the product. Who does not know `secret` can't choose two numbers that give one. */
 static uint64_t fold(uint64_t x, uint64_t secret) {
-    const uwide product = (uwide)x * secret;
+    const lmi_uint128 product = (lmi_uint128)x * secret;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 

@@ -7,20 +7,18 @@
 #include <math.h>
 #include <stdio.h>
 
-__extension__ typedef unsigned __int128 uwide;
-
 static const char unknown_text[] = "?";
 
 static const char *bound(lam_count c) { return c.state == LAM_AT_LEAST ? ">= " : ""; }
 
-static uwide magnitude(lam_count c, const char **sign) {
+static lmi_uint128 magnitude(lam_count c, const char **sign) {
     lmi_int128 v = lmi_count_wide(c);
     *sign = v < 0 ? "-" : "";
-    return v < 0 ? (uwide)0 - (uwide)v : (uwide)v;
+    return v < 0 ? (lmi_uint128)0 - (lmi_uint128)v : (lmi_uint128)v;
 }
 
 /* All digits of v, with `separator` between groups of three (0: none). */
-static char *digits(uwide v, char separator, char to[64]) {
+static char *digits(lmi_uint128 v, char separator, char to[64]) {
     char *p = to + 63;
     *p = '\0';
     int n = 0;
@@ -53,7 +51,7 @@ static int all_digits(char *buf, size_t size, lam_count c, char separator) {
         append(buf, size, &n, unknown_text);
         return (int)n;
     }
-    uwide v = magnitude(c, &sign);
+    lmi_uint128 v = magnitude(c, &sign);
     append(buf, size, &n, bound(c));
     append(buf, size, &n, sign);
     append(buf, size, &n, digits(v, separator, text));
@@ -85,16 +83,16 @@ static const scale scales[] = {
 };
 
 typedef struct digits_of {
-    uwide n;
+    lmi_uint128 n;
     int decimals, unit;
 } digits_of;
 
 /* The first three digits of a number, rounded half up, in the unit where fewer than `base` are left; a number
  * that rounds to the next unit has that unit. Units below the first are not divided, and the last has no
  * next. */
-static digits_of three_digits(const scale *s, uwide v) {
+static digits_of three_digits(const scale *s, lmi_uint128 v) {
     static const unsigned tenth[] = {1, 10, 100};
-    uwide unit = 1;
+    lmi_uint128 unit = 1;
     int u = 0;
     while (u + 1 < s->n && v / unit >= s->base) {
         unit *= s->base;
@@ -102,10 +100,10 @@ static digits_of three_digits(const scale *s, uwide v) {
     }
     if (u == 0) return (digits_of){v, 0, 0};
     for (int decimals = 2; decimals > 0; decimals--) {
-        uwide n = (v / unit) * tenth[decimals] + (v % unit * tenth[decimals] + unit / 2) / unit;
+        lmi_uint128 n = (v / unit) * tenth[decimals] + (v % unit * tenth[decimals] + unit / 2) / unit;
         if (n < 1000) return (digits_of){n, decimals, u};
     }
-    uwide n = v / unit + (v % unit + unit / 2) / unit;
+    lmi_uint128 n = v / unit + (v % unit + unit / 2) / unit;
     return n < s->base || u + 1 == s->n ? (digits_of){n, 0, u} : (digits_of){100, 2, u + 1};
 }
 

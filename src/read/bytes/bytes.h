@@ -34,6 +34,13 @@ lam_status lmi_bytes_all(const lmi_bytes *b, uint64_t most, char **out, size_t *
 /* The status of a reader: LAM_LIMIT, with a sentence, where its memory is `full`, which is the limit for a
  * file of its size, and not all memory. */
 lam_status lmi_bytes_limit(const lmi_bytes *b, bool full, lam_status s, lam_error *e);
+/* The modules, or calls of them, that a program in a file of this size may have. Each takes some 2 KiB of
+ * memory in the end, so that 64 MiB and four times the size are enough for all. */
+static inline uint64_t lmi_bytes_modules(const lmi_bytes *b) { return (3 << 13) + b->size / 512; }
+/* True if an operator has more arguments and results than are read: each of both may be the other. */
+static inline bool lmi_too_many_pairs(size_t arguments, size_t results) {
+    return arguments > 0 && results > (1 << 20) / arguments;
+}
 /* "it is damaged: WHAT at byte AT; ...", LAM_SYNTAX. */
 lam_status lmi_bytes_bad(const lmi_bytes *b, uint64_t at, lam_error *e, const char *what);
 

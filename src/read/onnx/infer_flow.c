@@ -110,9 +110,8 @@ typedef struct lmi_rounds {
     const lmi_onnx_graph *body;
     int32_t first;   /* the body's input that is carried first: 2 of a Loop, 0 of a Scan */
     int32_t carried; /* values that are carried on */
-    lmi_fact *state; /* of these */
+    lmi_fact *state; /* of these; `given` is in the same memory */
     lmi_fact *given; /* what the body gives each time: results of the node behind the carried ones */
-    lmi_fact *facts; /* the memory of both */
     int32_t n_given;
     int32_t out; /* the body's output that is carried first: 1 of a Loop, 0 of a Scan */
 } lmi_rounds;
@@ -126,13 +125,12 @@ static bool start(lmi_rounds *r, lmi_node_at *s, int32_t skipped, int32_t carrie
         s->why = "its body carries on more values than are followed";
         return false;
     }
-    r->facts = calloc((size_t)carried + (size_t)r->n_given + 1, sizeof *r->facts);
-    if (!r->facts) {
+    r->state = calloc((size_t)carried + (size_t)r->n_given + 1, sizeof *r->state);
+    if (!r->state) {
         lmi_out_of_memory(s->all);
         return false;
     }
-    r->state = r->facts;
-    r->given = r->facts + carried;
+    r->given = r->state + carried;
     for (int32_t i = 0; i < carried; i++) {
         const lmi_onnx_value *v = lmi_onnx_in(s->all->m, s->n, skipped + i);
         const lmi_cell *cells = lmi_cells(s->all, v);
@@ -283,8 +281,8 @@ void lmi_infer_loop(lmi_node_at *s) {
     const int32_t carried = s->n->n_in > 2 ? s->n->n_in - 2 : 0;
     s->n->times = -1;
     if (start(&r, s, 2, carried) && start(&all, s, 2, carried)) run_loop(s, r, all);
-    free(r.facts);
-    free(all.facts);
+    free(r.state);
+    free(all.state);
 }
 
 /* One slice of a scanned argument along its axis, without the leading batch of older versions. */
@@ -335,7 +333,7 @@ void lmi_infer_scan(lmi_node_at *s) {
     }
     for (int32_t i = 0; i < r.n_given; i++)
         put_given(&r, i, times, lmi_nth(s, "scan_output_axes", i, 0), lead, batch);
-    free(r.facts);
+    free(r.state);
 }
 
 /* -- sequences and optionals ----------------------------------------------------------------------------- */

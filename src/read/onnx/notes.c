@@ -101,7 +101,7 @@ static lam_status look(origins *o, int32_t value) {
         o->small = o->small && v->input && v->graph == o->m->graph && can_be_given(v);
         return LAM_OK;
     }
-    const lmi_onnx_node *n = lmi_vec_at(&o->m->nodes, (size_t)v->producer);
+    const lmi_onnx_node *n = lmi_onnx_node_at(o->m, v->producer);
     for (int32_t i = 0; i < n->n_in; i++) LAM_TRY(lmi_vec_put(&o->open, &n->in[i], o->e));
     return LAM_OK;
 }
@@ -125,7 +125,7 @@ static lam_status find_deciding(origins *o, bool *decides) {
     enum { MOST = 8 }; /* nodes, each of which may read all values */
     const lmi_onnx_graph *g = o->m->graph;
     for (int32_t i = 0, looked = 0; i < g->n_nodes && looked < MOST; i++) {
-        const lmi_onnx_node *n = lmi_vec_at(&o->m->nodes, (size_t)g->nodes[i]);
+        const lmi_onnx_node *n = lmi_onnx_node_at(o->m, g->nodes[i]);
         const bool branch = !*n->domain && strcmp(n->op, "If") == 0 && n->taken < 0;
         const bool loop = !*n->domain && strcmp(n->op, "Loop") == 0 && n->times < 0;
         if (!branch && !loop) continue;

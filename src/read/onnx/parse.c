@@ -7,10 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-    MOST_OPSETS = 256,   /* each node looks for its own */
-    MOST_PAIRS = 1 << 20 /* of an argument and a result of a node: each may be the other */
-};
+enum { MOST_OPSETS = 256 }; /* each node looks for its own */
 
 /* -- values ---------------------------------------------------------------------------------------------- */
 
@@ -122,7 +119,7 @@ static lam_status node_values(lmi_onnx_reader *r, lmi_onnx_scope *s, const draft
     int32_t *in = lmi_alloc(&r->m->arena, d->in.n, sizeof *in);
     int32_t *out = lmi_alloc(&r->m->arena, d->out.n, sizeof *out);
     if (!in || !out) return lmi_nomem(e);
-    if (d->in.n && d->out.n > MOST_PAIRS / d->in.n)
+    if (lmi_too_many_pairs(d->in.n, d->out.n))
         return lmi_fail(e, LAM_LIMIT, r->m->file->name,
                         "a node has more arguments and results than are read, at byte %llu",
                         (unsigned long long)n->at);
@@ -183,8 +180,9 @@ static uint64_t hash_of(const char *name, const char *domain, const char *overlo
     return lmi_hash(all, sizeof all);
 }
 
-const lmi_onnx_function *lmi_onnx_function_of(const lmi_onnx_reader *r, const char *name, const char *domain,
-                                              const char *overload) {
+/* The function that the model defines by that name; NULL: there is none. */
+static const lmi_onnx_function *function_of(const lmi_onnx_reader *r, const char *name, const char *domain,
+                                            const char *overload) {
     if (r->functions.n == 0) return NULL;
     const uint64_t hash = hash_of(name, domain, overload);
     size_t at = hash;
@@ -198,7 +196,7 @@ const lmi_onnx_function *lmi_onnx_function_of(const lmi_onnx_reader *r, const ch
 }
 
 lam_status lmi_onnx_function_add(lmi_onnx_reader *r, const lmi_onnx_function *fn, lam_error *e) {
-    if (lmi_onnx_function_of(r, fn->name, fn->domain, fn->overload)) return LAM_OK;
+    if (function_of(r, fn->name, fn->domain, fn->overload)) return LAM_OK;
     LAM_TRY(
         lmi_map_add(&r->by_name, hash_of(fn->name, fn->domain, fn->overload), (int64_t)r->functions.n, e));
     return lmi_vec_put(&r->functions, fn, e);
@@ -221,7 +219,7 @@ lam_status lmi_onnx_opset_read(lmi_onnx_reader *r, const lmi_field *of, lmi_vec 
         if (!t.value) return lmi_nomem(e);
     }
     t.key = domain_of(t.key);
-    if (to->n == MOST_OPSETS) /* each node looks for its own among them */
+    if (to->n == MOST_OPSETS)
         return lmi_fail(e, LAM_LIMIT, r->m->file->name, "it has more than %d operator sets, at byte %llu",
                         MOST_OPSETS, (unsigned long long)of->at);
     return lmi_vec_put(to, &t, e);
@@ -373,7 +371,7 @@ static lam_status node(lmi_onnx_reader *r, lmi_onnx_scope *s, const lmi_field *o
     }
     draft_free(&d);
     LAM_TRY(status);
-    const lmi_onnx_function *fn = lmi_onnx_function_of(r, n.op, n.domain, d.overload);
+    const lmi_onnx_function *fn = function_of(r, n.op, n.domain, d.overload);
     LAM_TRY(whole_name(r, s, &n, e));
     return fn ? put_inline(r, s, fn, &n, e) : add_node(r, s, &n, e);
 }

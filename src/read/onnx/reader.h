@@ -50,10 +50,7 @@ typedef struct lmi_onnx_reader {
     int32_t depth;
 } lmi_onnx_reader;
 
-/* The function that the model defines by that name; NULL: there is none. */
-const lmi_onnx_function *lmi_onnx_function_of(const lmi_onnx_reader *r, const char *name, const char *domain,
-                                              const char *overload);
-/* Adds one, unless there is one of its name. */
+/* Adds a function that nodes may call, unless there is one of its name. */
 lam_status lmi_onnx_function_add(lmi_onnx_reader *r, const lmi_onnx_function *fn, lam_error *e);
 lam_status lmi_onnx_bad(const lmi_onnx_reader *r, uint64_t at, lam_error *e, const char *fmt, ...)
     LAM_PRINTF(4, 5);

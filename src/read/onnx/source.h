@@ -2,7 +2,7 @@
  * A graph as a source of a model.
  *
  * source.c pushes the model; scopes.c finds the module of a node, and weights.c the constants that are
- * parameters. arguments.c, attention.c: a node as an operator. notes.c: what is said of the file. */
+ * parameters. arguments.c, attention.c: a node as an operator. notes.c: the notes of a file. */
 #ifndef LMI_READ_ONNX_SOURCE_H
 #define LMI_READ_ONNX_SOURCE_H
 
@@ -36,10 +36,9 @@ int32_t lmi_onnx_dtype(int32_t type); /* torch's number; -1: it has none */
  */
 
 enum { LMI_ONNX_MOST_PARTS = 32 };
-/* True if so many modules, or calls of them, are more than a file of this size has. Each takes some 2 KiB of
- * memory in the end, so that 64 MiB and four times the size are enough for all. */
+/* True if so many modules, or calls of them, are more than a file of this size has. */
 static inline bool lmi_onnx_modules_are_many(const lmi_onnx_model *m, size_t n) {
-    return n >= (3 << 13) + m->file->size / 512 || n >= INT32_MAX;
+    return n >= lmi_bytes_modules(m->file) || n >= INT32_MAX;
 }
 lam_status lmi_onnx_too_many_modules(const lmi_onnx_model *m, lam_error *e);
 

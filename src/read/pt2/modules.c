@@ -4,12 +4,10 @@
  * tell beyond it. Only the nodes tell classes. */
 #include "read/pt2/pt2.h"
 
-/* A module or a call takes some 2 KiB of memory in the end. */
-enum { DEEPEST = 64, LEAST_MODULES = 3 << 13, BYTES_A_MODULE = 512, LEAST_NAMES = 16 << 20 };
+enum { DEEPEST = 64, LEAST_NAMES = 16 << 20 };
 
 lam_status lmi_pt2_check_modules(const lmi_pt2 *p) {
-    if (p->modules.n + p->calls.n < 2 * (LEAST_MODULES + p->of->size / BYTES_A_MODULE) &&
-        p->names < LEAST_NAMES + 2 * p->of->size)
+    if (p->modules.n + p->calls.n < 2 * lmi_bytes_modules(p->of) && p->names < LEAST_NAMES + 2 * p->of->size)
         return LAM_OK;
     return lmi_fail(p->e, LAM_LIMIT, p->of->name,
                     "its program names or calls more modules than a file of its size should");

@@ -9,7 +9,6 @@ enum {
     DEEPEST_STACK = 256,
     DEEPEST_GRAPH = 48,
     MOST_REPEATED = 1 << 16, /* nodes and tensors that graphs which run more than once may add */
-    MOST_PAIRS = 1 << 20,    /* of an argument and a result of a node: each may be the other */
     UNIQUE_KEYS = 8,
     OUTSIDE = -2,
     LEAST_ENDS = 1 << 19,
@@ -435,7 +434,7 @@ static lam_status walk_node(lmi_pt2 *p, uint32_t node, int32_t scope, int32_t de
     p->hides = p->hides || (p->now.graphs && (!graph || p->decided));
     if (graph) return walk_inner(p, graph, depth, times);
     if (p->now.op) {
-        if (p->now.n_in && p->now.n_out > MOST_PAIRS / p->now.n_in)
+        if (lmi_too_many_pairs((size_t)p->now.n_in, (size_t)p->now.n_out))
             return lmi_pt2_bad(p, node, "a node with more arguments and results than are read");
         note_mode(p);
         return note(p);

@@ -22,7 +22,7 @@ struct machine {
     lmi_vec marks;       /* int32_t: heights of the stack */
     lmi_vec memo;        /* int32_t: the values of the numbers from 0 on, as all writers count */
     lmi_map others;      /* of another number: the value */
-    uint64_t remembered; /* numbers that have a value: MEMOIZE takes this one, whatever the others are */
+    uint64_t remembered; /* how many numbers have a value, which is the number that MEMOIZE takes */
     int32_t none, yes, no, empty; /* values that are kept once */
     operation of[256];            /* what an opcode does; NULL: there is no such one */
     lam_error *e;
